@@ -51,7 +51,7 @@ func (c Chain) String() string {
 	return fmt.Sprintf("chain %s %s %s: %d rules", strings.ToLower(c.Family.String()), c.Table, c.Name, n)
 }
 
-// BuiltIn says whether the chain is one of the kernel's. Only our jumps in it are
+// BuiltIn reports whether the chain is one of the kernel's. Only our jumps in it are
 // owned.
 func (c Chain) BuiltIn() bool {
 	switch c.Name {

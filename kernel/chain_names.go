@@ -81,7 +81,7 @@ func (n Names) Hashed(k ChainKind, hash string) string {
 	return n.Prefix + "-" + string(k) + "-" + hash
 }
 
-// IsChain says whether full is Chain(c), without building it.
+// IsChain reports whether full is Chain(c), without building it.
 func (n Names) IsChain(full string, c ChainName) bool {
 	rest, ok := n.cutPrefix(full)
 	return ok && isChain(full, rest, c)
@@ -100,7 +100,7 @@ func (n Names) cutPrefix(full string) (string, bool) {
 	return rest, ok
 }
 
-// OwnsChain says whether a chain of this name in this table is owned. It is asked about
+// OwnsChain reports whether a chain of this name in this table is owned. It is asked about
 // each rule of a reading, so it builds no names.
 func (n Names) OwnsChain(table, name string) bool {
 	rest, ok := n.cutPrefix(name)

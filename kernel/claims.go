@@ -32,7 +32,7 @@ func (t Taken) String() string {
 	return fmt.Sprintf("%s is not bound: another host, %s on %s, answers for it", t.Addr, t.MAC, t.Link)
 }
 
-// IsLocal says whether a VIP is local by an owned address or route.
+// IsLocal reports whether a VIP is local by an owned address or route.
 func (o *Observed) IsLocal(vip netip.Addr) bool {
 	_, bound := slices.BinarySearchFunc(o.Addrs, Addr{Addr: vip, Link: o.Names.Device}, Addr.Compare)
 	_, routed := slices.BinarySearchFunc(o.Routes, Route{Addr: vip}, Route.Compare)

@@ -71,7 +71,7 @@ func (l Entries) find(set string) (int, bool) {
 	return slices.BinarySearchFunc(l.sets, set, func(own []Entry, set string) int { return strings.Compare(own[0].Set, set) })
 }
 
-// Has says whether the list has an entry.
+// Has reports whether the list has an entry.
 func (l Entries) Has(e Entry) bool {
 	_, found := slices.BinarySearchFunc(l.Of(e.Set), e, Entry.Compare)
 	return found
@@ -92,12 +92,12 @@ func (l Entries) Where(pass func(Entry) bool) Entries {
 	return kept
 }
 
-// Equal says whether two lists have equal entries.
+// Equal reports whether two lists have equal entries.
 func (l Entries) Equal(o Entries) bool {
 	return slices.EqualFunc(l.sets, o.sets, func(a, b []Entry) bool { return SameSlice(a, b) || slices.Equal(a, b) })
 }
 
-// Shares says whether two lists are the same memory, and so equal.
+// Shares reports whether two lists are the same memory, and so equal.
 func (l Entries) Shares(o Entries) bool { return SameSlice(l.sets, o.sets) }
 
 // With returns the list without the entries of gone, and with those of fresh. Both are
@@ -137,7 +137,7 @@ func (l *Entries) replace(set string, entries []Entry) {
 
 func compareEntries(a, b *Entry) int { return a.Compare(*b) }
 
-// ascending says whether the entries are sorted, with no two equal ones.
+// ascending reports whether the entries are sorted, with no two equal ones.
 func (l Entries) ascending() bool {
 	for i, set := range l.sets {
 		if !ascending(set, Entry.Compare) || i > 0 && l.sets[i-1][0].Set >= set[0].Set {
@@ -168,7 +168,7 @@ func (entryList) Find(s State, o Object) Object {
 	return nil
 }
 
-// parse appends an entry to those that were read before, which nobody else has.
+// parse appends an entry to those that were read before, which no other value shares.
 func (entryList) parse(s *State, f []string) error {
 	e, err := parseEntry(f)
 	if err != nil {

@@ -55,16 +55,16 @@ func (s *State) Untracked(n Names) func(VirtualKey) bool {
 	}
 }
 
-// Bars says whether no client's packet to a virtual server passes. If it is false a packet
+// Bars reports whether no client's packet to a virtual server passes. If it is false a packet
 // may pass, or may not.
 func (b Barrier) Bars(k VirtualKey, untracked bool) bool {
 	return k.Proto != FWMark && b.Sees(k.Family()) && !b.mayAccept(k, untracked) // whoever marks packets knows which
 }
 
-// Sees says whether packets of a family pass the chain.
+// Sees reports whether packets of a family pass the chain.
 func (b Barrier) Sees(f Family) bool { return b.Family == 0 || b.Family == f }
 
-// mayAccept says whether a rule may accept a client's first packet to a virtual server.
+// mayAccept reports whether a rule may accept a client's first packet to a virtual server.
 func (b Barrier) mayAccept(k VirtualKey, untracked bool) bool {
 	if b.Accepts == "" {
 		return false
@@ -77,7 +77,7 @@ func (b Barrier) mayAccept(k VirtualKey, untracked bool) bool {
 	return false
 }
 
-// mayMatch says whether a client's first packet may match: it is new to the connection
+// mayMatch reports whether a client's first packet may match: it is new to the connection
 // tracker, or untracked, and does not come from lo. Up to hook input its destination is the virtual
 // server; after that IPVS has replaced it with a real server. Hook forward sees the
 // replies.
@@ -117,7 +117,7 @@ func (b Barrier) mayMatch(matches string, k VirtualKey, untracked bool) bool {
 	return true
 }
 
-// hasPort says whether a list of ports and ranges, 80,8000:8080, has a port. It is true
+// hasPort reports whether a list of ports and ranges, 80,8000:8080, has a port. It is true
 // for text that it does not understand.
 func hasPort(list string, port uint16) bool {
 	for part := range strings.SplitSeq(list, ",") {
@@ -134,7 +134,7 @@ func hasPort(list string, port uint16) bool {
 	return false
 }
 
-// covers says whether a prefix contains an address. It is true for text that it does not
+// covers reports whether a prefix contains an address. It is true for text that it does not
 // understand.
 func covers(text string, a netip.Addr) bool {
 	p, err := parsePrefix(text)

@@ -17,7 +17,7 @@ func (o *Observed) ForeignAddrs() []Addr {
 	return slices.DeleteFunc(slices.Clone(o.Addrs), func(a Addr) bool { return a.Link != o.Names.Device || o.Guards(a.Addr) })
 }
 
-// Guards says whether an address is in the set of guarded VIPs or, in mode iptables, has a
+// Guards reports whether an address is in the set of guarded VIPs or, in mode iptables, has a
 // rule that guards it.
 func (o *Observed) Guards(a netip.Addr) bool {
 	guard := Entry{Set: o.Names.Set(FamilyOf(a), IPVSIPs), Addr: a}

@@ -18,5 +18,5 @@ type GateRule struct {
 	Doubtful bool
 }
 
-// Sees says whether packets of a family pass the chain.
+// Sees reports whether packets of a family pass the chain.
 func (g Gate) Sees(f Family) bool { return g.Family == 0 || g.Family == f }

@@ -13,7 +13,7 @@ type List interface {
 	Len(s State) int
 	// All gives the objects in their order.
 	All(s State) iter.Seq[Object]
-	// Equal says whether two states have equal objects.
+	// Equal reports whether two states have equal objects.
 	Equal(a, b State) bool
 	// Differences walks two states side by side. It is nil if they have equal objects,
 	// and allocates nothing then.

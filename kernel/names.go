@@ -116,7 +116,7 @@ func (n Names) Set(f Family, s SetName) string {
 	return name[:min(len(name), maxSetName)]
 }
 
-// IsSet says whether full is Set(f, s), without building it.
+// IsSet reports whether full is Set(f, s), without building it.
 func (n Names) IsSet(full string, f Family, s SetName) bool {
 	rest, ok := strings.CutPrefix(full, n.Prefix)
 	if f == IPv6 && ok {
@@ -132,7 +132,7 @@ func (n Names) IsSet(full string, f Family, s SetName) bool {
 // replaced.
 func (n Names) TempSets() string { return n.Prefix + "-TMP-" }
 
-// OwnsSet says whether a set of this name is owned.
+// OwnsSet reports whether a set of this name is owned.
 func (n Names) OwnsSet(name string) bool {
 	if strings.HasPrefix(name, n.TempSets()) {
 		return true

@@ -51,8 +51,8 @@ type Observed struct {
 	Taken  []Taken
 	// Firewall lists the base chains of other programs that our packets pass.
 	Firewall []Barrier
-	// Hidden are the tables that iptables cannot show, as "iptables filter", since another program's rules in them are none
-	// that iptables can express. Their chains are as svcproxy left them: none at a start, which inserts its jumps once more.
+	// Hidden lists tables that iptables-save cannot print because another program added native nft rules: "iptables
+	// filter". Our chains in them are assumed to be as last written; at a start they are written again.
 	Hidden []string
 	// Unseen is why the back end of iptables that is not written could not be read, in one line, or "". Others are then those
 	// of an earlier reading.
@@ -99,7 +99,7 @@ type Node struct {
 	Release Release
 }
 
-// Equal says whether two readings of a node are equal. It is asked in every sync, and a
+// Equal reports whether two readings of a node are equal. It is asked in every sync, and a
 // comparison by reflection would cost a tenth of a small one.
 func (n Node) Equal(o Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 &&
@@ -107,7 +107,7 @@ func (n Node) Equal(o Node) bool {
 		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Gateways, o.Gateways) && slices.Equal(n.Advertised, o.Advertised) && slices.Equal(n.Bridges, o.Bridges)
 }
 
-// Has says whether an address belongs to the node.
+// Has reports whether an address belongs to the node.
 func (n Node) Has(a netip.Addr) bool {
 	for _, own := range n.Addrs {
 		if own.Prefix.Addr() == a {
@@ -140,13 +140,13 @@ type Bridge struct {
 	Filtered4, Filtered6 bool
 }
 
-// Filtered says whether packets of a family pass iptables.
+// Filtered reports whether packets of a family pass iptables.
 func (b Bridge) Filtered(f Family) bool { return f == IPv4 && b.Filtered4 || f == IPv6 && b.Filtered6 }
 
 // Release is a kernel's major and minor version.
 type Release struct{ Major, Minor int }
 
-// Before says whether r is an older release than major.minor.
+// Before reports whether r is an older release than major.minor.
 func (r Release) Before(major, minor int) bool {
 	return r.Major < major || r.Major == major && r.Minor < minor
 }

@@ -35,7 +35,7 @@ func (k RealKey) Compare(o RealKey) int {
 	return k.Addr.Compare(o.Addr)
 }
 
-// Same says whether two keys are equal. It is faster than ==, see Real.Same.
+// Same reports whether two keys are equal. It is faster than ==, see Real.Same.
 func (k *RealKey) Same(o *RealKey) bool {
 	return k.Addr.Addr() == o.Addr.Addr() && k.Addr.Port() == o.Addr.Port() && k.Virtual.Same(&o.Virtual)
 }
@@ -95,7 +95,7 @@ func (Real) Kind() Kind { return KindReal }
 // Compare orders by key.
 func (r Real) Compare(o Real) int { return r.Key.Compare(o.Key) }
 
-// Same says whether two real servers are equal. Diff does little else, and == would
+// Same reports whether two real servers are equal. Diff does little else, and == would
 // take four times as long: Go calls a function for each nested struct with padding.
 func (r *Real) Same(o *Real) bool {
 	return r.Weight == o.Weight && r.Upper == o.Upper && r.Lower == o.Lower && r.Forward == o.Forward &&

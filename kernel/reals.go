@@ -41,7 +41,7 @@ func (l *Reals) cut(all []Real) {
 	}
 }
 
-// ascending says whether the real servers are sorted and no two have one key.
+// ascending reports whether the real servers are sorted and no two have one key.
 func (l Reals) ascending() bool {
 	for i, run := range l.runs {
 		if !ascending(run, Real.Compare) || i > 0 && last(l.runs[i-1]).Compare(run[0]) >= 0 {
@@ -90,14 +90,14 @@ func (l Reals) Where(pass func(*Real) bool) Reals {
 	return RealsOf(kept)
 }
 
-// Equal says whether two lists have equal real servers.
+// Equal reports whether two lists have equal real servers.
 func (l Reals) Equal(o Reals) bool {
 	same := l.n == o.n
 	l.Unshared(o, func(a, b []Real, _ int) { same = same && slices.Equal(a, b) })
 	return same
 }
 
-// Shares says whether two lists are the same memory, and so equal.
+// Shares reports whether two lists are the same memory, and so equal.
 func (l Reals) Shares(o Reals) bool { return SameSlice(l.runs, o.runs) }
 
 // Of returns the real servers of a virtual server. Callers must not change them.
@@ -115,7 +115,7 @@ func (l Reals) Of(v VirtualKey) []Real {
 	return run[:end:end]
 }
 
-// Has says whether the list has a real server with a key.
+// Has reports whether the list has a real server with a key.
 func (l Reals) Has(k RealKey) bool {
 	_, found := findReal(l.Of(k.Virtual), k)
 	return found

@@ -22,7 +22,7 @@ func SchedulerFlags(scheduler string) uint32 {
 	return 0
 }
 
-// Quiesces says whether a scheduler passes over real servers of weight 0. Under one that
+// Quiesces reports whether a scheduler passes over real servers of weight 0. Under one that
 // does not, wanted states have no such real servers, and one that is no longer wanted is
 // removed at once, with its connections.
 func Quiesces(scheduler string) bool { return scheduler != "dh" }

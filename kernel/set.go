@@ -78,13 +78,13 @@ func (Swap) Kind() Kind { return KindSwap }
 // String is the ipset restore form.
 func (s Swap) String() string { return "swap " + s.From + " " + s.To }
 
-// HasSet says whether a set of this name exists.
+// HasSet reports whether a set of this name exists.
 func (s *State) HasSet(name string) bool {
 	_, ok := slices.BinarySearchFunc(s.Sets, name, func(t Set, name string) int { return strings.Compare(t.Name, name) })
 	return ok
 }
 
-// foreignType says whether svcproxy has no sets of this type.
+// foreignType reports whether svcproxy has no sets of this type.
 func (s Set) foreignType() bool {
 	switch s.Type.Base() {
 	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort:

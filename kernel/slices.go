@@ -65,7 +65,7 @@ func countBefore[T any](sorted []T, v *T, compare func(a, b *T) int) int {
 	return sort.Search(len(sorted), func(i int) bool { return compare(&sorted[i], v) >= 0 })
 }
 
-// SameSlice says whether two slices are the same memory, and so equal. The slices of a
+// SameSlice reports whether two slices are the same memory, and so equal. The slices of a
 // State that was handed on are never changed.
 func SameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])

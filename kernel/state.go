@@ -123,7 +123,7 @@ func sortUnique[T any](s *[]T, compare func(a, b T) int) {
 	*s = slices.CompactFunc(*s, func(a, b T) bool { return compare(a, b) == 0 })
 }
 
-// ascending says whether a slice is sorted and has no equal elements.
+// ascending reports whether a slice is sorted and has no equal elements.
 func ascending[T any](s []T, compare func(a, b T) int) bool {
 	for i := 1; i < len(s); i++ {
 		if compare(s[i-1], s[i]) >= 0 {

@@ -149,10 +149,10 @@ const savedSync = "ipvs.sync."
 // SavedName is the name under which Saved has the daemon. Its value before is "": there was none.
 func (d SyncDaemon) SavedName() string { return savedSync + d.Role.String() }
 
-// IsSyncDaemon says whether a parameter's name is that of a daemon, which is not below /proc/sys.
+// IsSyncDaemon reports whether a parameter's name is that of a daemon, which is not below /proc/sys.
 func IsSyncDaemon(name string) bool { return strings.HasPrefix(name, savedSync) }
 
-// OwnsDaemon says whether svcproxy started a daemon that a reading has.
+// OwnsDaemon reports whether svcproxy started a daemon that a reading has.
 func (o *Observed) OwnsDaemon(d SyncDaemon) bool {
 	d.Unbound = false
 	for _, s := range o.Saved {

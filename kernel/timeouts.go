@@ -64,7 +64,7 @@ func (t *Timeouts) Field(name string) *uint32 {
 	return nil
 }
 
-// IsTimeout says whether a parameter's name is that of a timeout, which is not
+// IsTimeout reports whether a parameter's name is that of a timeout, which is not
 // below /proc/sys.
 func IsTimeout(name string) bool { return new(Timeouts).Field(name) != nil }
 

@@ -43,7 +43,7 @@ func (k VirtualKey) Compare(o VirtualKey) int {
 	return cmp.Compare(k.Port, o.Port)
 }
 
-// Same says whether two keys are equal. It is faster than ==, see Real.Same.
+// Same reports whether two keys are equal. It is faster than ==, see Real.Same.
 func (k *VirtualKey) Same(o *VirtualKey) bool {
 	return k.Proto == o.Proto && k.Addr == o.Addr && k.Port == o.Port
 }

@@ -34,8 +34,8 @@ type Snapshot struct {
 	// Changes are the first maxChangeLines changes of Delta in words. It has none at the first sync, and none if only the
 	// health of endpoints changed, which has events of its own.
 	Changes []sources.Described
-	// Asker is who asked for the reading of the files during which the sync ran: "root (uid 0)"; "" if nobody did. Changes
-	// of an API server are not due to it.
+	// Asker is who asked for the reading of the files during which the sync ran: "root (uid 0)"; "" without a
+	// request. Changes of an API server are not due to it.
 	Asker string
 	// Doubts are services that are served but probably not as they were meant, one line
 	// each: see sources.Doubts.

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// stops decides whether a plan stops after a wave (see kernel/plan/DESIGN.md), since something new is to be planned for: a
-// table, a change of health, of the node or of the configuration, the answers of other hosts about VIPs, or a time that
-// has come, as the deadline of a drain. Without that, what changed would wait until the last service is loaded. A plan
-// also stops if ctx ends.
+// stops reports whether a plan stops after a wave (see kernel/plan/DESIGN.md), because newer input is waiting: a table,
+// health, node facts, a configuration, probe answers, or a deadline that has passed. Otherwise a change would wait
+// until the last service is loaded. A plan also stops if ctx ends.
 //
-// A plan does not stop before it has been carried out for as long as the sync took to make it, nor before the next sync
-// is due. So a table that always changes costs at most half of the time for planning, and each plan gets on.
+// A plan runs for at least as long as the sync took to make it, and until the next sync is due. So planning takes at
+// most half of the time, and each plan makes progress.
 func (p *Proxy) stops(ctx context.Context, r *Report) func(done int) bool {
 	earliest := time.Now().Add(r.Planned.Sub(r.Start))
 	if due := r.Start.Add(p.pace.minGap); earliest.Before(due) {
@@ -37,5 +36,5 @@ func (p *Proxy) stops(ctx context.Context, r *Report) func(done int) bool {
 	}
 }
 
-// comes reports whether a time, zero for never, has come since a sync began. That sync acted on earlier ones.
+// comes reports whether a deadline, zero for never, has passed since a sync began. That sync acted on earlier ones.
 func comes(at, began, now time.Time) bool { return at.After(began) && !at.After(now) }

@@ -12,8 +12,8 @@ type excess struct {
 }
 
 // bound returns the services of some tables for which there is no room in a size. Room goes first to those that were
-// served and have not grown, then to others that were served, then to new ones: a newcomer pushes nobody out. Among equals
-// the smallest comes first, then the first one. left are the services that are left out in any case.
+// served and have not grown, then to others that were served, then to new ones: a new service displaces none. Among
+// equals the smallest comes first, then the first one. left are the services that are left out in any case.
 func bound(most Size, before seniority, left map[place]outcome, tables []Table) []excess {
 	all := candidates(most, before, left, tables)
 	var sum Size

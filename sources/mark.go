@@ -23,7 +23,7 @@ func markAddr(mark uint32, v6 bool) netip.Addr {
 // markPorts are the ports of a service by firewall mark: one that stands for all, whatever their protocol.
 func markPorts() []Port { return []Port{{Protocol: FWMark}} }
 
-// SetMark makes a service one by firewall mark: it serves all packets that somebody else marks so.
+// SetMark makes a service one by firewall mark: it serves all packets that another program marks so.
 func (s *Service) SetMark(mark uint32) { s.FWMark, s.Ports = mark, markPorts() }
 
 // markAddresses yields the mark in both families. Both have one Claim, so a mark has one service.

@@ -28,7 +28,7 @@ func CheckScheduler(name string) error {
 	return fmt.Errorf("scheduler %q is not known, %s", name, hint)
 }
 
-// DefaultScheduler is the scheduler where nobody names one, as in kube-proxy.
+// DefaultScheduler is the default scheduler, as in kube-proxy.
 const DefaultScheduler = "rr"
 
 // buckets has for schedulers that hash how many entries their tables have with the defaults of Linux

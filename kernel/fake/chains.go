@@ -109,7 +109,7 @@ func lines(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// check says whether all sets and chains exist that rules name.
+// check reports whether all sets and chains exist that rules name.
 func (k *Kernel) check() error {
 	for _, c := range k.state.Chains {
 		for _, rule := range lines(c.Rules) {

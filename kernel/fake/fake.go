@@ -107,7 +107,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	return k.read(), nil
 }
 
-// Verify says whether a shard is as known, connections apart.
+// Verify reports whether a shard is as known, connections apart.
 func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -119,7 +119,7 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 	return shard.Same(known, &now), nil
 }
 
-// QuickCheck says whether there are as many virtual and real servers as known.
+// QuickCheck reports whether there are as many virtual and real servers as known.
 func (k *Kernel) QuickCheck(known *kernel.Observed) (bool, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

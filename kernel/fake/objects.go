@@ -115,7 +115,7 @@ func (k *Kernel) set(o kernel.Op) error {
 	return k.place(kernel.Op{Verb: o.Verb, Object: s})
 }
 
-// named says whether some rule matches on the set.
+// named reports whether some rule matches on the set.
 func (k *Kernel) named(set string) bool {
 	return slices.ContainsFunc(k.state.Chains, func(c kernel.Chain) bool {
 		return slices.ContainsFunc(lines(c.Rules), func(rule string) bool { return strings.Contains(rule+" ", "--match-set "+set+" ") })
@@ -142,7 +142,7 @@ func (k *Kernel) entry(o kernel.Op) error {
 	return nil
 }
 
-// fits says whether an entry has the parts that the set's type needs.
+// fits reports whether an entry has the parts that the set's type needs.
 func fits(s kernel.Set, e kernel.Entry) bool {
 	if s.Type == kernel.BitmapPort {
 		return e == kernel.Entry{Set: e.Set, Port: e.Port}

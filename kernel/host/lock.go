@@ -174,7 +174,7 @@ func peer(name string) (*unix.Ucred, error) {
 	return unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 }
 
-// isProxy says whether the process may be svcproxy: it is root's or our own user's, or
+// isProxy reports whether the process may be svcproxy: it is root's or our own user's, or
 // it has CAP_NET_ADMIN. Without any of these it could not serve.
 func (h holder) isProxy() bool {
 	if h.Uid == 0 || int(h.Uid) == os.Geteuid() {

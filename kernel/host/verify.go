@@ -9,7 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
-// Verify says whether a shard of the kernel is as known, except for connections. Where
+// Verify reports whether a shard of the kernel is as known, except for connections. Where
 // there are many objects it compares them while the kernel lists them. It stops at the
 // first kind that differs, and does not say which. It may also notice a difference
 // outside the shard, such as the size in a set's header.

@@ -50,7 +50,7 @@ func (t *Table) tunnels(r kernel.Real) error {
 	return nil
 }
 
-// before says whether the running kernel is older than a release.
+// before reports whether the running kernel is older than a release.
 func before(major, minor int) (bool, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

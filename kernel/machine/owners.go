@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// CheckProgram refuses a program that somebody other than root could replace: svcproxy may run it as root.
+// CheckProgram refuses a program that a user other than root could replace: svcproxy may run it as root.
 func CheckProgram(path string) error {
 	if !strings.HasPrefix(path, "/") {
 		return fmt.Errorf("%q is not an absolute path", path)
@@ -37,7 +37,7 @@ func CheckProgram(path string) error {
 }
 
 // checkOwners checks a file and the folders above it, without following symbolic links: root owns all of them, and
-// nobody else can write them. A folder like /tmp, where only the owner of a file can replace it, is allowed.
+// no other user can write them. A folder like /tmp, where only the owner of a file can replace it, is allowed.
 func checkOwners(path string) error {
 	for path = filepath.Clean(path); ; path = filepath.Dir(path) {
 		info, err := os.Lstat(path)

@@ -8,7 +8,7 @@ import (
 )
 
 // ProgramIn returns the path, without symbolic links, of a program in one of some directories or below. Root owns the
-// program and every directory on the way to it, and nobody else can write them: so nobody else can put another file there
+// program and every directory on the way to it, and no other user can write them, so none can put another file there
 // between this look and the start of the program. A link that leads out of the directories is refused.
 func ProgramIn(path string, dirs []string) (string, error) {
 	if err := CheckProgram(path); err != nil {

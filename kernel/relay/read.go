@@ -27,7 +27,7 @@ func (r *Relay) Read() Reading {
 	return all
 }
 
-// Has says whether there is such a virtual server.
+// Has reports whether there is such a virtual server.
 func (r *Relay) Has(k kernel.VirtualKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

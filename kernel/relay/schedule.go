@@ -12,7 +12,7 @@ import (
 // ErrScheduler is the error for a scheduler that the relay does not have.
 var ErrScheduler = errors.New("unknown scheduler")
 
-// Scheduler says whether there is a scheduler of that name. If not, the error is a
+// Scheduler reports whether there is a scheduler of that name. If not, the error is a
 // *kernel.MissingError.
 func (r *Relay) Scheduler(name string) error {
 	if err := checkScheduler(name); err != nil {

@@ -203,7 +203,7 @@ func (d *direction) empty(fd uintptr) bool {
 	return true
 }
 
-// isClosed says whether a connection is over in both directions, as after a reset.
+// isClosed reports whether a connection is over in both directions, as after a reset.
 func isClosed(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -29,7 +29,7 @@ func (d *draws) start() bool {
 	return true
 }
 
-// draw says whether a match with a probability holds on this path.
+// draw reports whether a match with a probability holds on this path.
 func (d *draws) draw(p float64) bool {
 	if d.asked == len(d.hits) {
 		d.hits = append(d.hits, true)

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// local says whether an address belongs to the node: one of its own, loopback, or a VIP
+// local reports whether an address belongs to the node: one of its own, loopback, or a VIP
 // that is bound or routed.
 func (t *tracer) local(a netip.Addr) bool {
 	return a.IsLoopback() || t.node.Has(a) || t.bound(a) || slices.Contains(t.state.Routes, kernel.Route{Addr: a})
@@ -18,7 +18,7 @@ func (t *tracer) bound(a netip.Addr) bool {
 	return slices.ContainsFunc(t.state.Addrs, func(x kernel.Addr) bool { return x.Addr == a })
 }
 
-// martian says whether the kernel drops a packet because of its addresses. Loopback
+// martian reports whether the kernel drops a packet because of its addresses. Loopback
 // addresses belong on lo, and no other host sends from an address of the node. IPv6 has
 // only the first of these checks.
 func (t *tracer) martian(f *flight) bool {
@@ -27,7 +27,7 @@ func (t *tracer) martian(f *flight) bool {
 	return loopback || src.Is4() && t.local(src)
 }
 
-// routesLocalnet says whether loopback addresses of IPv4 may be used on other devices.
+// routesLocalnet reports whether loopback addresses of IPv4 may be used on other devices.
 func (t *tracer) routesLocalnet() bool {
 	return slices.Contains(t.state.Sysctls, kernel.Sysctl{Name: "net.ipv4.conf.all.route_localnet", Value: "1"})
 }

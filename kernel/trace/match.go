@@ -171,7 +171,7 @@ func (t *tracer) ctState(f *flight) string {
 	return "INVALID"
 }
 
-// oneSided says whether a packet goes to a virtual server that does not masquerade.
+// oneSided reports whether a packet goes to a virtual server that does not masquerade.
 func (t *tracer) oneSided(f *flight) bool {
 	k, ok := f.virtual, f.virtual.Proto != 0
 	if !ok {

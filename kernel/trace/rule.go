@@ -21,7 +21,7 @@ type rule struct {
 	to          netip.AddrPort // of DNAT
 }
 
-// match says whether it holds for a packet, and why or why not.
+// match reports whether it holds for a packet, and why or why not.
 type match func(*tracer, *flight) (bool, string)
 
 // no begins the reason why a rule does not apply, and doesNot is how a step has it.
@@ -30,7 +30,7 @@ const (
 	doesNot = ": " + no
 )
 
-// applies says whether all matches hold, with the reason.
+// applies reports whether all matches hold, with the reason.
 func (r rule) applies(t *tracer, f *flight) (bool, string) {
 	why := "yes"
 	for _, m := range r.matches {

@@ -71,7 +71,7 @@ func lookup(set kernel.Set, source []bool, f *flight) (kernel.Entry, bool) {
 	return e, !f.Echo
 }
 
-// has says whether an entry is in its set. In a set of networks it looks for a network
+// has reports whether an entry is in its set. In a set of networks it looks for a network
 // that contains the address.
 func (t *tracer) has(set kernel.Set, e kernel.Entry) bool {
 	if set.Type != kernel.HashIPPortNet {

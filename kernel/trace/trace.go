@@ -258,7 +258,7 @@ func (t *tracer) leaves(f *flight, fate Fate) (Fate, error) {
 	return fate, err
 }
 
-// tracked says whether connection tracking follows what IPVS balances. If the state does
+// tracked reports whether connection tracking follows what IPVS balances. If the state does
 // not say, it is a state of rules alone, and the sysctl counts as set.
 func (t *tracer) tracked() bool {
 	return !slices.Contains(t.state.Sysctls, kernel.Sysctl{Name: "net.ipv4.vs.conntrack", Value: "0"})

@@ -26,7 +26,7 @@ var fateNames = [...]string{"dropped", "rejected", "refused", "balanced", "host"
 
 func (f Fate) String() string { return fateNames[f] }
 
-// Masquerade says whether and why a packet leaves with the node's address as its source.
+// Masquerade reports whether and why a packet leaves with the node's address as its source.
 type Masquerade uint8
 
 // The reasons.

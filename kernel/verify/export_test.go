@@ -13,5 +13,5 @@ func Cut(s *kernel.State, n int) []Shard {
 	return cut(s, total/n)
 }
 
-// Last says whether a shard holds the end of the kernel.
+// Last reports whether a shard holds the end of the kernel.
 func (s Shard) Last() bool { return s.to == Everything.to }

@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Same says whether two readings agree on a shard. It is for a caller that has all of
+// Same reports whether two readings agree on a shard. It is for a caller that has all of
 // both readings. A reader of a single shard compares while it reads, and uses SameFew
 // and SameVIPs.
 func (s Shard) Same(a, b *kernel.Observed) bool {
@@ -22,7 +22,7 @@ func (s Shard) Same(a, b *kernel.Observed) bool {
 
 func (s Shard) hasEntry(e kernel.Entry) bool { return s.HasEntries(e.Set) }
 
-// SameFew says whether two readings agree on what belongs to every shard: the kinds
+// SameFew reports whether two readings agree on what belongs to every shard: the kinds
 // of which there are few objects, whatever the table.
 func SameFew(a, b *kernel.Observed) bool {
 	return a.Names == b.Names && a.Timeouts == b.Timeouts && slices.Equal(a.Saved, b.Saved) && slices.Equal(a.Firewall, b.Firewall) && slices.Equal(a.Hidden, b.Hidden) && a.Unseen == b.Unseen &&
@@ -31,14 +31,14 @@ func SameFew(a, b *kernel.Observed) bool {
 		})
 }
 
-// SameVIPs says whether two readings agree on what kernel/link reads: how VIPs are
+// SameVIPs reports whether two readings agree on what kernel/link reads: how VIPs are
 // made local, links, proxy neighbours and the node.
 func SameVIPs(a, b *kernel.Observed) bool {
 	return slices.Equal(a.Answered, b.Answered) && a.Node.Equal(b.Node) &&
 		sameKinds(a, b, func(_ kernel.Kind, by kernel.Adapter) bool { return by == kernel.LinkAdapter })
 }
 
-// sameKinds says whether two readings have equal objects of some kinds.
+// sameKinds reports whether two readings have equal objects of some kinds.
 func sameKinds(a, b *kernel.Observed, in func(kernel.Kind, kernel.Adapter) bool) bool {
 	for k, row := range kernel.Rows {
 		if row.Objects != nil && in(kernel.Kind(k), row.Adapter) && !row.Objects.Equal(a.State, b.State) {
@@ -48,7 +48,7 @@ func sameKinds(a, b *kernel.Observed, in func(kernel.Kind, kernel.Adapter) bool)
 	return true
 }
 
-// sameWhere says whether two slices agree on the elements that in accepts.
+// sameWhere reports whether two slices agree on the elements that in accepts.
 func sameWhere[T comparable](a, b []T, in func(*T) bool) bool {
 	j := 0
 	next := func() *T {

@@ -49,16 +49,16 @@ func (p place) compare(o place) int {
 
 func (s Shard) has(at place) bool { return s.from.compare(at) <= 0 && at.compare(s.to) < 0 }
 
-// HasEntries says whether a set's entries are in the shard.
+// HasEntries reports whether a set's entries are in the shard.
 func (s Shard) HasEntries(set string) bool { return s.has(place{piece: pieceEntries, set: set}) }
 
-// HasVirtuals says whether the virtual servers are in the shard, all of them.
+// HasVirtuals reports whether the virtual servers are in the shard, all of them.
 func (s Shard) HasVirtuals() bool { return s.has(place{piece: pieceVirtuals}) }
 
-// HasVIPs says whether addresses, routes, neighbours, links and the node are.
+// HasVIPs reports whether addresses, routes, neighbours, links and the node are.
 func (s Shard) HasVIPs() bool { return s.has(place{piece: pieceVIPs}) }
 
-// HasReals says whether a virtual server's real servers are in the shard.
+// HasReals reports whether a virtual server's real servers are in the shard.
 func (s Shard) HasReals(v kernel.VirtualKey) bool { return s.has(place{piece: pieceReals, virtual: v}) }
 
 // What reading costs, in thousands of instructions of kernel and reader together,

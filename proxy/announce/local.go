@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// locality says whether a VIP is local to the node.
+// locality reports whether a VIP is local to the node.
 type locality int
 
 const (

@@ -10,7 +10,7 @@ import (
 // remote is what all commands share that ask the running svcproxy.
 type remote struct{ *Env }
 
-// noDaemon is the exit code of all of them if nobody answers.
+// noDaemon is the exit code of all of them if no daemon answers.
 var noDaemon = cli.Exit{Code: cli.NoDaemon, When: "svcproxy does not run, or does not answer"}
 
 // client asks at the socket that the configuration names. If the configuration is

@@ -27,7 +27,7 @@ type Options struct {
 	Read func(refused error)
 	// Keeper repeats the writing of the last good content that failed; nil: nothing does.
 	Keeper *statefile.Keeper
-	// Unwatched is told what cannot be watched, as by file.Options; nil: nobody is.
+	// Unwatched is told what cannot be watched, as by file.Options. It may be nil.
 	Unwatched func(what string, err error)
 	// Changed is called when the active configuration has changed.
 	Changed func(was, now *Setup)

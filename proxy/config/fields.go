@@ -45,7 +45,7 @@ func define[V any](key, flag string, marks mark, comment string, at func(*Config
 	return field{key, flag, marks, comment, fields.At(at, t), func(c *Config) { *at(c) = byDefault }}
 }
 
-// is says whether a field has a mark.
+// is reports whether a field has a mark.
 func (f *field) is(m mark) bool { return f.marks&m != 0 }
 
 // table is the part of the key before its last dot: [ipvs].

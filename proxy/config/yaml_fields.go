@@ -44,7 +44,7 @@ func whyUnused(key string) string {
 	return ""
 }
 
-// isGroup says whether KubeProxyConfiguration has a mapping under a key.
+// isGroup reports whether KubeProxyConfiguration has a mapping under a key.
 func isGroup(key string) bool {
 	for _, u := range unused {
 		if slices.ContainsFunc(u.keys, func(k string) bool { return strings.HasPrefix(k, key+".") }) {
@@ -54,7 +54,7 @@ func isGroup(key string) bool {
 	return isTableName(key)
 }
 
-// meansDefault says whether a value in a KubeProxyConfiguration means the same as
+// meansDefault reports whether a value in a KubeProxyConfiguration means the same as
 // an absent key.
 func (f *field) meansDefault(v any) bool {
 	return !f.is(zero) && (isZero(v) || f.Kind == fields.KindDuration && isNoTime(v))

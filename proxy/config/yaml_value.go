@@ -101,14 +101,14 @@ func scalar(n *yaml.Node) any {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// isNoTime says whether a value is a duration of 0.
+// isNoTime reports whether a value is a duration of 0.
 func isNoTime(v any) bool {
 	s, _ := v.(string)
 	d, err := time.ParseDuration(s)
 	return err == nil && d == 0
 }
 
-// isZero says whether a value is its type's zero.
+// isZero reports whether a value is its type's zero.
 func isZero(v any) bool {
 	switch v := v.(type) {
 	case nil:

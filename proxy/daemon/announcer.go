@@ -66,7 +66,7 @@ type number struct {
 	file  string // that was read
 	known bool
 	is    int
-	rises time.Time // not before: after a start nobody knows yet who is up
+	rises time.Time // not before: after a start no health check has a result yet
 }
 
 // load reads the number that an earlier run left. It may rise only after a time.
@@ -150,7 +150,7 @@ func (a *announcer) remember(r *proxy.Report) {
 	a.before = nil
 }
 
-// leave withdraws a file that the configuration does not name any more: nobody would change what it says.
+// leave withdraws a file that the configuration does not name any more: no process would update it.
 func (a *announcer) leave(c config.Announce) {
 	if a.wrote.File == "" || c.Mode != announce.Off && c.File == a.wrote.File {
 		return

@@ -146,7 +146,7 @@ func rpFilter(f *Facts) []Finding {
 		"rp_filter dropped %s in %s (strict on %s)", sources.Count(n, "packet"), f.Machine.Window, listOr(strict, "no link"))
 }
 
-// arp reports that nobody learns from this node where a VIP is, though it is in the network of a
+// arp reports that no host learns from this node where a VIP is, though it is in the network of a
 // link. ipvs.strictARP asks for that.
 func arp(f *Facts) []Finding {
 	if f.Want == nil || f.Kernel == nil {

@@ -23,7 +23,7 @@ type Event struct {
 	// Changes say what differs in the first services that changed, one line each: "web: scheduler rr -> wrr". They
 	// have maxText bytes at most together.
 	Changes []string `json:"changes,omitempty"`
-	// By is who asked for the files to be read; "" if nobody did.
+	// By is who asked for the files to be read; "" without a request.
 	By string `json:"by,omitempty"`
 	// Ops counts what was done to the kernel; nil if there was nothing to do.
 	Ops *Ops `json:"ops,omitempty"`

@@ -60,7 +60,7 @@ func stays(v kernel.Virtual) string {
 	return "a client stays with its backend"
 }
 
-// owned says whether the virtual server of the packet is ours.
+// owned reports whether the virtual server of the packet is ours.
 func (x *explainer) owned() bool {
 	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr, Proto: x.key.Proto, Port: x.key.Port}
 	return x.Kernel.Entries.Has(e) || slices.Contains(x.Kernel.Owned, x.key)
@@ -135,7 +135,7 @@ func open(all []kernel.Real, backends []Backend) []kernel.Real {
 	return all
 }
 
-// allFull says whether connections would be accepted if no backend were at its limit.
+// allFull reports whether connections would be accepted if no backend were at its limit.
 func (x *explainer) allFull() bool {
 	return slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Full && b.Weight > 0 }) &&
 		!slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Usable })
@@ -157,7 +157,7 @@ func (x *explainer) choose(v kernel.Virtual, to netip.AddrPort) {
 	}
 }
 
-// gets says whether a backend may get the packet.
+// gets reports whether a backend may get the packet.
 func (x *explainer) gets(b *Backend) bool {
 	return b.Usable && (!x.only.IsValid() || b.Chosen)
 }

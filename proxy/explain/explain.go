@@ -97,7 +97,7 @@ func (x *explainer) node() kernel.Node {
 	return n
 }
 
-// tracking says whether connection tracking has room for a new connection. If not, the packet is
+// tracking reports whether connection tracking has room for a new connection. If not, the packet is
 // dropped, whatever it is for, unless the kernel gives up a connection without a reply for it. What rules leave
 // untracked passes.
 func (x *explainer) tracking() {
@@ -110,7 +110,7 @@ func (x *explainer) tracking() {
 	x.end(Dropped, fmt.Sprintf("dropped by connection tracking: its table is full (%d of net.netfilter.nf_conntrack_max = %d)", have, most))
 }
 
-// arrival says whether the destination is local, and who sends packets for it here.
+// arrival reports whether the destination is local, and who sends packets for it here.
 func (x *explainer) arrival() {
 	dst := x.p.Dst.Addr()
 	if x.p.In != "" {
@@ -145,7 +145,7 @@ func (x *explainer) notLocal(dst netip.Addr) {
 	x.step(stageRoute, "%s is not local%s", dst, way)
 }
 
-// answers says whether neighbours learn from this node where the destination is.
+// answers reports whether neighbours learn from this node where the destination is.
 func (x *explainer) answers(dst netip.Addr) {
 	in := x.p.In
 	switch onLink := x.Kernel.Node.LinkOf(dst) == in; {
@@ -171,7 +171,7 @@ func (x *explainer) arpIgnore() string {
 	return max(x.sysctl("net.ipv4.conf.all.arp_ignore"), x.sysctl("net.ipv4.conf."+link+".arp_ignore"))
 }
 
-// proxied says whether there is a proxy neighbour for an address on the packet's link.
+// proxied reports whether there is a proxy neighbour for an address on the packet's link.
 func (x *explainer) proxied(a netip.Addr) bool {
 	for _, list := range [][]kernel.Neighbor{x.Kernel.Neighbors, x.Kernel.Answered} {
 		for _, n := range list {

@@ -97,7 +97,7 @@ func (f *Facts) network(a netip.Addr) (netip.Prefix, string) {
 	return netip.Prefix{}, ""
 }
 
-// connected says whether an address is in a network of a link.
+// connected reports whether an address is in a network of a link.
 func (f *Facts) connected(a netip.Addr, link string) bool {
 	return slices.ContainsFunc(f.Kernel.Node.Addrs, func(own kernel.NodeAddr) bool { return own.Link == link && own.Prefix.Contains(a) })
 }

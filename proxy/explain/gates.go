@@ -94,7 +94,7 @@ func (p *seen) decides(rules []kernel.GateRule, f kernel.Family) (first kernel.G
 	return first, false
 }
 
-// matches says whether the matches of a rule hold: text as iptables-save prints it.
+// matches reports whether the matches of a rule hold: text as iptables-save prints it.
 func (p *seen) matches(text string, f kernel.Family) holds {
 	all, negated := always, false
 	words := strings.Fields(kernel.WithoutComment(text))
@@ -135,7 +135,7 @@ func (p *seen) matches(text string, f kernel.Family) holds {
 // plainModules match nothing by themselves: their options do.
 var plainModules = []string{"tcp", "udp", "sctp", "multiport", "conntrack", "state", "comment"}
 
-// option says whether an option holds.
+// option reports whether an option holds.
 func (p *seen) option(option, value string, f kernel.Family) holds {
 	switch option {
 	case "-p":

@@ -21,7 +21,7 @@ type dest struct {
 	full   bool // it has as many connections as it may
 }
 
-// usable says whether a scheduler gives it connections.
+// usable reports whether a scheduler gives it connections.
 func (d *dest) usable() bool { return d.weight > 0 && !d.full }
 
 // hashed are the schedulers that choose by a hash, with what each does of a packet: the index

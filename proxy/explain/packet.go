@@ -95,7 +95,7 @@ func (f *Facts) outside(dst netip.Addr, in string) (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("this node has no network of %s: say with --from and --in where the packet comes from", kernel.FamilyOf(dst))
 }
 
-// hasBackends says whether a network has an endpoint of a service or a real server.
+// hasBackends reports whether a network has an endpoint of a service or a real server.
 func (f *Facts) hasBackends(network netip.Prefix) bool {
 	if slices.ContainsFunc(f.Kernel.Reals.Slice(), func(r kernel.Real) bool { return network.Contains(r.Key.Addr.Addr()) }) {
 		return true

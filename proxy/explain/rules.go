@@ -67,7 +67,7 @@ func jump(line string) (chain string, always bool) {
 	return table + " " + target, why == ""
 }
 
-// refuses says whether a line of the path is a rule that ends it.
+// refuses reports whether a line of the path is a rule that ends it.
 func refuses(line string) bool {
 	return strings.Contains(line, " -j DROP: yes") || strings.Contains(line, " -j REJECT")
 }
@@ -245,7 +245,7 @@ func (x *explainer) leaving() {
 	x.replyBarriers("postrouting")
 }
 
-// served says whether the packet comes to a virtual server of the kernel. In mode iptables
+// served reports whether the packet comes to a virtual server of the kernel. In mode iptables
 // rules of nat send it on before, through hook forward; a virtual server that mode ipvs left
 // behind serves the connections that it has.
 func (x *explainer) served() bool {
@@ -256,7 +256,7 @@ func (x *explainer) served() bool {
 	return found
 }
 
-// sentOn says whether rules of nat send the packet to backends elsewhere: it then passes
+// sentOn reports whether rules of nat send the packet to backends elsewhere: it then passes
 // hook forward and not input.
 func (x *explainer) sentOn() bool {
 	return !x.served() && slices.ContainsFunc(x.verdict.Ways, func(w trace.Way) bool { return x.local(w.Real.Addr()) == "" })

@@ -157,8 +157,8 @@ func (x *explainer) why() string {
 	return "of the rule " + rule + x.wanted()
 }
 
-// closed says whether the packet is stopped because no backend of its front gets new connections. The sources may have
-// backends that health checks or orders take out: in mode iptables rules of two chains then refuse it.
+// closed reports whether the packet is stopped because no backend of its front gets new connections. Health checks or
+// orders may have taken out all of them: in mode iptables rules of two chains then refuse it.
 func (x *explainer) closed() bool {
 	if x.front == nil || x.verdict.Fate != trace.Rejected && x.verdict.Fate != trace.Dropped {
 		return false
@@ -211,14 +211,14 @@ func (x *explainer) source() string {
 	return "the node"
 }
 
-// anyBackend says whether the front has a backend that gets new connections.
+// anyBackend reports whether the front has a backend that gets new connections.
 func (x *explainer) anyBackend() bool {
 	return slices.ContainsFunc(x.Fronts.Backends(x.front), func(b frontend.Backend) bool {
 		return x.Fronts.Weight(int(x.front.Service), b) > 0
 	})
 }
 
-// ours says whether the destination is a VIP that the sources name.
+// ours reports whether the destination is a VIP that the sources name.
 func (x *explainer) ours() bool { return len(x.ports()) > 0 }
 
 // ports lists what is served at the destination: "tcp 80".

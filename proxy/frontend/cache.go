@@ -95,7 +95,7 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 }
 
 // differs reports whether a change of the table concerns more than endpoints. Weights that begin to differ choose another
-// scheduler only where nobody names one.
+// scheduler only where the configuration names none.
 func (f *Frontends) differs(c sources.Change, t sources.Table) bool {
 	return c.Service && (c.Was < 0 || c.Is < 0 || !f.Table.Services.At(c.Was).SameOn(f.Config.Scheduler, t.Services.At(c.Is)))
 }

@@ -19,7 +19,7 @@ import (
 
 // run runs the program of a configuration: without a shell, without svcproxy's capabilities, in / and with an
 // environment of its own. It gets the message as JSON on standard input. When the time is over, its process group is
-// killed. A process that the program leaves behind lives on, and is no failure of it.
+// killed. A process that the program leaves behind lives on. That is not an error.
 func run(ctx context.Context, c Config, m Message) error {
 	if len(c.Exec) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/events"
 )
 
-// Config says who is told. Its zero value tells nobody.
+// Config says who is told. Its zero value sends nothing.
 type Config struct {
 	Exec        []string // program and arguments
 	Webhook     string   // URL

@@ -21,7 +21,7 @@ type ConnSync struct {
 	State ConnSyncState `json:"state"`
 }
 
-// ConnSyncState says whether a daemon runs.
+// ConnSyncState reports whether a daemon runs.
 type ConnSyncState string
 
 // The states of a daemon of connection sync.

@@ -31,7 +31,7 @@ func (b *builder) finish(i int) {
 	s.State, s.Reason = b.stateOf(i, s, from)
 }
 
-// stateOf says whether a service is served, and the reason if it is not.
+// stateOf reports whether a service is served, and the reason if it is not.
 func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, string) {
 	if !from.Type.Serves() {
 		return NotServed, "a service of type " + string(from.Type) + " has nothing to be served"

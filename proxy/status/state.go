@@ -5,7 +5,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// State says whether a service is served.
+// State reports whether a service is served.
 type State string
 
 // The states of a service.
@@ -56,13 +56,13 @@ func (s State) ExitCode() int {
 	return cli.OK
 }
 
-// Trouble says whether an operator should look at a service in this state.
+// Trouble reports whether an operator should look at a service in this state.
 func (s State) Trouble() bool { return s.Style() == screen.Bad || s.Style() == screen.Warn }
 
 // VirtualStates lists the states that a virtual server can have.
 func VirtualStates() []State { return []State{Conflicting, Missing, NoBackends, Serving} }
 
-// State says whether a virtual server is served.
+// State reports whether a virtual server is served.
 func (v *Virtual) State() State {
 	switch {
 	case v.Conflict != "":

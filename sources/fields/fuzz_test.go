@@ -91,7 +91,7 @@ func said(n Node) any {
 	return n.V
 }
 
-// emptyKey says whether a document has the key "". BurntSushi/toml 1.6.0 then loses elements of mixed arrays: of
+// emptyKey reports whether a document has the key "". BurntSushi/toml 1.6.0 then loses elements of mixed arrays: of
 // "" = [ [ 2 ], { g = 4 } ] one is left. No file of svcproxy has such arrays.
 func emptyKey(v any) bool {
 	switch v := v.(type) {

@@ -22,13 +22,13 @@ func (n Node) Line() int {
 	return n.At.Line
 }
 
-// IsTable says whether the value is a table.
+// IsTable reports whether the value is a table.
 func (n Node) IsTable() bool {
 	_, ok := n.V.(map[string]any)
 	return ok || n.inPlaces()
 }
 
-// inPlaces says whether the value is a part's table.
+// inPlaces reports whether the value is a part's table.
 func (n Node) inPlaces() bool { return n.V == nil && n.At != nil }
 
 // Keys are the sorted keys of a table.
@@ -67,7 +67,7 @@ func (n Node) Under(key string) (Node, bool) {
 	return Node{key, at, at.V}, true
 }
 
-// Has says whether a table has a key.
+// Has reports whether a table has a key.
 func (n Node) Has(key string) bool {
 	_, ok := n.Under(key)
 	return ok

@@ -75,7 +75,7 @@ func headerLine(text string, from int) (start, end int) {
 	return start, len(text)
 }
 
-// leadsBelow says whether a header is below the table own: own.x] or [own.x]].
+// leadsBelow reports whether a header is below the table own: own.x] or [own.x]].
 func leadsBelow(header, own string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(header, "["), own)
 	return ok && strings.HasPrefix(rest, ".")
@@ -106,7 +106,7 @@ func tableHeader(header, top string) (table, name string, ok bool) {
 	return header[:len(header)-len(after)-1], name, true
 }
 
-// plain says whether a key could be written without quotes, or is two such keys with a slash between.
+// plain reports whether a key could be written without quotes, or is two such keys with a slash between.
 func plain(key string) bool {
 	before, after, _ := strings.Cut(key, "/")
 	return bareLength(before) == len(before) && bareLength(after) == len(after)
@@ -122,7 +122,7 @@ func bareLength(s string) int {
 	return len(s)
 }
 
-// nothing says whether a text defines no key.
+// nothing reports whether a text defines no key.
 func nothing(text string) bool {
 	tree, err := decode(text)
 	return err == nil && len(tree) == 0

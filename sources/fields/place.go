@@ -146,7 +146,7 @@ type duplicate struct {
 // can have a zero byte, and no sane one an escaped zero byte.
 func spare(n int) string { return fmt.Sprintf("\x00%d", n) }
 
-// Spare says whether a key is a renamed duplicate.
+// Spare reports whether a key is a renamed duplicate.
 func Spare(key string) bool { return strings.HasPrefix(key, "\x00") }
 
 // rename replaces the duplicates by their spare names and keeps the lines. The space separates the name's quote from

@@ -39,7 +39,7 @@ type scan struct {
 	copied   int
 	lastLine int // the line on which the last piece ended
 
-	visitor *visitor // nil if nobody looks at the values
+	visitor *visitor // nil: values are not visited
 
 	values int      // found so far
 	excess *Mistake // the limit that was passed, or nil

@@ -41,7 +41,7 @@ func (o *skeletons) value(skeleton []byte) (v any, ok bool) {
 	return tree["e"], true
 }
 
-// accepts says whether the library accepts the skeleton of a piece.
+// accepts reports whether the library accepts the skeleton of a piece.
 func (o *skeletons) accepts(skeleton []byte) bool {
 	if _, known := o.pieces[string(skeleton)]; known {
 		return true
@@ -146,7 +146,7 @@ func (s *scan) plainNumber(start int) string {
 	return digits
 }
 
-// plainText says whether a text has no escape and no character that TOML forbids.
+// plainText reports whether a text has no escape and no character that TOML forbids.
 func plainText(text string) bool {
 	for i := range len(text) {
 		if notPlain[text[i]] {

@@ -187,7 +187,7 @@ func (e *encoder) reach(s *sources.Service) {
 	}))
 }
 
-// plain says whether a port is its number and nothing else.
+// plain reports whether a port is its number and nothing else.
 func plain(p sources.Port) bool {
 	return p == sources.Port{Protocol: sources.TCP, Port: p.Port, TargetPort: p.Port}
 }

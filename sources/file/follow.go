@@ -101,7 +101,7 @@ type scope struct {
 	asked bool // a Reload asks for the present content: do not wait for the end of a write
 }
 
-// read reads what has changed, or everything, and says whether the outcome changed. If the events name all that
+// read reads what has changed, or everything, and reports whether the outcome changed. If the events name all that
 // changed, it looks at those files alone, so an edit costs as much as the edited file.
 func (f *follower) read(sc scope) (changed bool) {
 	files, ok := f.listed()
@@ -144,7 +144,7 @@ func (f *follower) listed() (files []string, ok bool) {
 	return files, true
 }
 
-// note records an event and says whether it concerns a listed path.
+// note records an event and reports whether it concerns a listed path.
 func (f *follower) note(e event) bool {
 	if !f.listing.concerns(e.path) {
 		return false

@@ -75,7 +75,7 @@ func components(path string) []string {
 	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == '/' })
 }
 
-// hasMeta says whether a path is a glob, in filepath.Match's syntax.
+// hasMeta reports whether a path is a glob, in filepath.Match's syntax.
 func hasMeta(path string) bool { return strings.ContainsAny(path, `*?[\`) }
 
 // add looks for one file. A path that a glob leads to may go through a regular file.
@@ -197,13 +197,13 @@ func (l *listing) unlist(dir string, err error) {
 	l.problems = append(l.problems, unreadable(dir, "cannot list the directory: ", err))
 }
 
-// mayHold says whether a file that was not found may still exist, or has gone with its directory.
+// mayHold reports whether a file that was not found may still exist, or has gone with its directory.
 func (l *listing) mayHold(path string) bool {
 	above := func(dir string) bool { return below(dir, path) }
 	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above) || slices.ContainsFunc(l.elsewhere, above)
 }
 
-// below says whether a path is in a directory, or in one below it.
+// below reports whether a path is in a directory, or in one below it.
 func below(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // matches is a shell's match: a wildcard does not match a leading dot, so that the lock and swap files of editors
@@ -270,7 +270,7 @@ func (l *listing) look(dir string) *interest {
 	return at
 }
 
-// concerns says whether a change at this path could change the listing or a file's content.
+// concerns reports whether a change at this path could change the listing or a file's content.
 func (l *listing) concerns(path string) bool {
 	path = filepath.Clean(path)
 	at := l.dirs[filepath.Dir(path)]

@@ -95,14 +95,14 @@ func (l *listing) place(dir string) {
 	}
 }
 
-// holds says whether files were found in a directory, or below it.
+// holds reports whether files were found in a directory, or below it.
 func (l *listing) holds(dir string) bool {
 	above := strings.TrimSuffix(dir, "/") + "/"
 	i, _ := slices.BinarySearch(l.files, above)
 	return i < len(l.files) && strings.HasPrefix(l.files[i], above)
 }
 
-// lacks says whether a mount may be missing.
+// lacks reports whether a mount may be missing.
 func (l *listing) lacks() bool {
 	if len(l.missing) > 0 || len(l.absent) > 0 {
 		return true
@@ -115,7 +115,7 @@ func (l *listing) lacks() bool {
 	return false
 }
 
-// remounted says whether a directory is on another mount than when it was listed.
+// remounted reports whether a directory is on another mount than when it was listed.
 func (l *listing) remounted(dir string) bool {
 	id, err := mountID(dir)
 	return err == nil && id != l.ids[dir]
@@ -150,7 +150,7 @@ func (s *store) mountPoints() map[string]string {
 // remountPause is how often to look for a mount, which causes no event, while files or directories are missing.
 const remountPause = 5 * time.Second
 
-// awaitsMount says whether to look for a mount.
+// awaitsMount reports whether to look for a mount.
 func (f *follower) awaitsMount() bool { return f.o.Watch && f.listing != nil && f.listing.lacks() }
 
 // remount has everything listed again if a file system was mounted or unmounted, if that is due.

@@ -54,7 +54,7 @@ func (d *decoder) warn(n node, format string, args ...any) {
 // maxProblems is how many problems of a file are reported.
 const maxProblems = 100
 
-// full says whether reading on is of no use: there are many problems, or the file is too large.
+// full reports whether reading on is of no use: there are many problems, or the file is too large.
 func (d *decoder) full() bool { return len(d.problems) > maxProblems || d.over }
 
 // few returns the first problems in order of the text, and a last one that says that there are more.

@@ -91,7 +91,7 @@ func (s *store) judged(path string, r *record) {
 	delete(s.retries, path)
 }
 
-// mustWait says whether a file must not be read now, and then makes it wait.
+// mustWait reports whether a file must not be read now, and then makes it wait.
 func (s *store) mustWait(path string, r *record, id identity, sc scope) bool {
 	t := s.touched[path]
 	switch {
@@ -103,7 +103,7 @@ func (s *store) mustWait(path string, r *record, id identity, sc scope) bool {
 	return s.hold(path, r, id, r.waiting.why, true)
 }
 
-// replaced says whether another file was renamed over the one that was last judged, and not written to since.
+// replaced reports whether another file was renamed over the one that was last judged, and not written to since.
 func (s *store) replaced(path string, r *record, id identity) bool {
 	if t := s.touched[path]; t != nil {
 		return t.over
@@ -111,8 +111,8 @@ func (s *store) replaced(path string, r *record, id identity) bool {
 	return r.id != identity{} && !r.id.sameFile(id)
 }
 
-// mustWaitForRest says whether a file's content lost a part, which may still be written, and then makes the file wait.
-// services is -1 if it is not parsed yet.
+// mustWaitForRest reports whether a file lost a part, which may still be written, and then makes the file wait. services is
+// -1 if it is not parsed yet.
 func (s *store) mustWaitForRest(path string, r *record, id identity, data []byte, services int, sc scope) bool {
 	had := r.reading.table.Services.Len()
 	lost := 3*len(data) < 2*r.reading.text.size || services >= 0 && 3*services < 2*had
@@ -126,7 +126,7 @@ func (s *store) mustWaitForRest(path string, r *record, id identity, data []byte
 	return s.hold(path, r, id, why, true)
 }
 
-// writing says whether a file is open for writing.
+// writing reports whether a file is open for writing.
 func (s *store) writing() bool {
 	for _, t := range s.touched {
 		if t.open {
@@ -254,7 +254,7 @@ func (s *store) leave(left []string, sc scope) (changed bool) {
 	return changed
 }
 
-// relistDue says whether the wait for files that are gone is over, or a directory is to be listed again.
+// relistDue reports whether the wait for files that are gone is over, or a directory is to be listed again.
 func (s *store) relistDue(now time.Time) bool {
 	return len(s.leaving) > 0 && !now.Before(s.leftAt.Add(s.quiet)) || s.relist != (retry{}) && !now.Before(s.relist.at)
 }

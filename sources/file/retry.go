@@ -31,7 +31,7 @@ func (r retry) failed(now time.Time) retry {
 // RetryAfter is the pause before the next try of a read that failed, 2 s to a minute. It gets the last pause, or 0.
 func RetryAfter(pause time.Duration) time.Duration { return min(max(2*pause, minRetry), maxRetry) }
 
-// Passing says whether the reason why a file could not be read may pass without an event, such as too many open
+// Passing reports whether the reason why a file could not be read may pass without an event, such as too many open
 // files, a lack of memory, or a disk that does not answer.
 func Passing(err error) bool {
 	var number syscall.Errno

@@ -40,7 +40,7 @@ func digestOf(text string) digest {
 	return digest{len(text), [2]uint64{maphash.String(seeds[0], text), maphash.String(seeds[1], text)}}
 }
 
-// is says whether the digest is of these bytes.
+// is reports whether the digest is of these bytes.
 func (d digest) is(data []byte) bool {
 	return d.size == len(data) && d.hash == [2]uint64{maphash.Bytes(seeds[0], data), maphash.Bytes(seeds[1], data)}
 }

@@ -243,7 +243,7 @@ func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <
 	}
 }
 
-// next waits for one event, timer or reload, and says whether to read files for it.
+// next waits for one event, timer or reload, and reports whether to read files for it.
 func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, reloads <-chan chan<- error) (r round, ok bool, err error) {
 	select {
 	case <-ctx.Done():

@@ -31,7 +31,7 @@ func readVIPs(s *draft, n node) error {
 }
 
 // clientAddress applies keepClientAddress: vips whose endpoints see the clients' addresses are cluster IPs. It warns if
-// clients' addresses are hidden and nobody has asked for that.
+// clients' addresses are hidden, which was not asked for.
 func (s *draft) clientAddress(n node) {
 	words := n.Has("vips")
 	keep := s.keepClient != nil && *s.keepClient
@@ -52,7 +52,7 @@ func (s *draft) clientAddress(n node) {
 	}
 }
 
-// hidesClients says whether a service's endpoints see the node's address as that of clients outside.
+// hidesClients reports whether a service's endpoints see the node's address as that of clients outside.
 func hidesClients(s *sources.Service) bool {
 	return len(s.LoadBalancerIPs) > 0 && s.ExternalTrafficPolicy == sources.Cluster && (s.Forward == "" || s.Forward == sources.Masquerade)
 }

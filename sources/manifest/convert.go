@@ -41,13 +41,13 @@ func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Servic
 	return c.service, c.problems, true
 }
 
-// Ours says whether this proxy must serve a service.
+// Ours reports whether this proxy must serve a service.
 func (s Service) Ours() bool {
 	l := s.Metadata.Labels
 	return l.ProxyName == nil && l.Headless == nil
 }
 
-// Ours says whether this proxy must use a slice and whether the slice names its service.
+// Ours reports whether this proxy must use a slice and whether the slice names its service.
 func (e EndpointSlice) Ours() bool {
 	l := e.Metadata.Labels
 	return l.ServiceName != "" && l.ProxyName == nil && l.Headless == nil
@@ -204,7 +204,7 @@ func (c *converter) legacy(what, text, clean string) {
 	}
 }
 
-// ofFamily says whether the service is of an address's family. A service without a cluster IP is of both families.
+// ofFamily reports whether the service is of an address's family. A service without a cluster IP is of both families.
 func (c *converter) ofFamily(a netip.Addr) bool {
 	own := c.service.ClusterIPs
 	return len(own) == 0 || slices.ContainsFunc(own, func(o netip.Addr) bool { return o.Is4() == a.Is4() })

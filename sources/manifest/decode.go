@@ -21,7 +21,7 @@ type Objects struct {
 	Ignored  []sources.Problem // the objects of other kinds
 }
 
-// Empty says whether there is no object that is used here.
+// Empty reports whether there is no object that is used here.
 func (o Objects) Empty() bool { return len(o.Services)+len(o.Slices)+len(o.Nodes) == 0 }
 
 // Decode reads YAML or JSON documents in kubectl's form, Lists too. It ignores objects of other kinds, which Ignored

@@ -19,10 +19,10 @@ type Node struct {
 	Leaving string
 }
 
-// Eligible says whether load balancers may send new connections to the node.
+// Eligible reports whether load balancers may send new connections to the node.
 func (n Node) Eligible() bool { return n.Leaving == "" }
 
-// Equal says whether two Nodes are the same.
+// Equal reports whether two Nodes are the same.
 func (n Node) Equal(o Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && n.Leaving == o.Leaving &&
 		slices.Equal(n.Addresses, o.Addresses) && slices.Equal(n.PodCIDRs, o.PodCIDRs)

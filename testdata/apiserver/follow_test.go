@@ -41,7 +41,7 @@ type emission struct {
 // none: nothing could be read, and the last table stays.
 func (e emission) none() bool { return e.err != nil && e.Services.Len() == 0 }
 
-// has says whether the table has an endpoint, "10.2.1.10:8080", of default/web.
+// has reports whether the table has an endpoint, "10.2.1.10:8080", of default/web.
 func (e emission) has(endpoint string) bool {
 	s, _ := e.Lookup("default", "web")
 	want := netip.MustParseAddrPort(endpoint)

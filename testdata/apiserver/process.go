@@ -81,7 +81,7 @@ func (p *Process) Restart() error {
 	return p.Start()
 }
 
-// Running says whether the process lives.
+// Running reports whether the process lives.
 func (p *Process) Running() bool {
 	if p.cmd == nil {
 		return false

@@ -39,7 +39,7 @@ type Request struct {
 	ContentType string // of the answer
 }
 
-// Watch says whether it is a watch; a list has the same path.
+// Watch reports whether it is a watch; a list has the same path.
 func (r Request) Watch() bool { return r.Query.Get("watch") != "" && r.Query.Get("watch") != "false" }
 
 // Resource is the last word of the path: services, endpointslices, nodes.

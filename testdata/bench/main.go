@@ -214,7 +214,7 @@ func (b *bench) inTurns(jobs []job) (failed int) {
 	return failed
 }
 
-// asks says whether a job is part of this run.
+// asks reports whether a job is part of this run.
 func (b *bench) asks(j job) bool {
 	return (b.run.MatchString(j.name) || b.run.MatchString(j.name+": "+j.by)) && (j.only == 0 || j.only == j.family) && (j.clock == "" || j.clock == b.clock)
 }

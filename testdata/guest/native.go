@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// kernelHasIPVS says whether this machine's kernel will do.
+// kernelHasIPVS reports whether this machine's kernel will do.
 func kernelHasIPVS() bool {
 	for _, m := range []string{"ip_vs", "dummy"} {
 		if _, err := os.Stat("/sys/module/" + m); err != nil && exec.Command("modprobe", "-q", m).Run() != nil {

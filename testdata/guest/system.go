@@ -130,7 +130,7 @@ func systemJobCommand(context.Context, []string) error {
 	return unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }
 
-// serveSystemJob runs the job to its end and says whether systemd is shutting
+// serveSystemJob runs the job to its end and reports whether systemd is shutting
 // the machine down.
 func serveSystemJob() (stopping bool, err error) {
 	j, err := readJob(scratch)

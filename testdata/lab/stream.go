@@ -101,7 +101,7 @@ func (s *Stream) receive() {
 	}
 }
 
-// failed says whether an error is one that a stream goes on after.
+// failed reports whether an error is one that a stream goes on after.
 func (s *Stream) failed(err error) bool {
 	refused := errors.Is(err, unix.ECONNREFUSED)
 	if refused {

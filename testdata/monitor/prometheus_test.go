@@ -175,7 +175,7 @@ func ask(url string, data any) error {
 	return json.Unmarshal(answer.Data, data)
 }
 
-// answered says whether a query returns data, and whether there is a number in it.
+// answered reports whether a query returns data, and whether there is a number in it.
 func answered(base, query string) (data, numbers bool, err error) {
 	var answer struct {
 		Result []struct{ Value [2]any }

@@ -75,7 +75,7 @@ func listening(virtuals []kernel.Virtual) (all []string) {
 // asked is how many fronts of a table the client asks.
 const asked = 8
 
-// drawn says whether an address is of those that endpoints have in most tables. The client's host
+// drawn reports whether an address is of those that endpoints have in most tables. The client's host
 // has these.
 func drawn(a netip.Addr) bool {
 	return slices.ContainsFunc(endpoints, func(p netip.Prefix) bool { return p.Contains(a) })

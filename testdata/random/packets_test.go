@@ -113,7 +113,7 @@ type sentPacket struct {
 	hashed netip.AddrPort
 }
 
-// mayRefuse says whether the scheduler may find no real server though one is usable.
+// mayRefuse reports whether the scheduler may find no real server though one is usable.
 func (s sentPacket) mayRefuse() bool {
 	return s.virtual.Scheduler == "dh" || s.virtual.Scheduler == "ovf"
 }
@@ -350,7 +350,7 @@ func (s sentPacket) agrees(have *kernel.Observed, entries map[sender]reply) erro
 		s.Packet, s.Verdict, s.virtual.Scheduler, len(s.kept), found, reply.src, reply.dst, strings.Join(s.Steps, "\n"))
 }
 
-// isLocal says whether an address is the node's, as one of a link or as a VIP.
+// isLocal reports whether an address is the node's, as one of a link or as a VIP.
 func isLocal(have *kernel.Observed, a netip.Addr) bool {
 	return have.Node.Has(a) || slices.Contains(have.Routes, kernel.Route{Addr: a}) ||
 		slices.ContainsFunc(have.Addrs, func(x kernel.Addr) bool { return x.Addr == a })

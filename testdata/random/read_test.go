@@ -164,7 +164,7 @@ func addIPLine(s *kernel.State, f []string) (err error) {
 	return err
 }
 
-// ipOurs says whether a line of ip is about something that a sync made.
+// ipOurs reports whether a line of ip is about something that a sync made.
 func ipOurs(f []string) bool {
 	device := kernel.DefaultNames.Device
 	return slices.Contains(f, device) || slices.Contains(f, device+":") ||
@@ -193,7 +193,7 @@ func (r reading) others(forwarding bool) []string {
 	return lines
 }
 
-// isVirtual says whether an option of ipvsadm, which shares -A with iptables,
+// isVirtual reports whether an option of ipvsadm, which shares -A with iptables,
 // names a virtual server.
 func isVirtual(option string) bool {
 	return option == "-t" || option == "-u" || option == "--sctp-service"

@@ -77,7 +77,7 @@ func (d draw) shortNames(table sources.Table) sources.Table {
 	return sources.Table{Services: sources.ServicesOf(services...)}
 }
 
-// twice says whether ports would have the same name.
+// twice reports whether ports would have the same name.
 func twice(ports []sources.Port) bool {
 	seen := map[sources.Port]bool{}
 	for _, p := range ports {

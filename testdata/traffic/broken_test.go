@@ -18,7 +18,7 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// refused says whether a services file is, on any node.
+// refused reports whether a services file is, on any node.
 func refused(content []byte) bool {
 	table, _, problems := file.Decode("services.toml", content)
 	errs := sources.Validate(table)

@@ -87,7 +87,7 @@ func TestHalfClosedTransferOutlivesItsBackendsRemoval(t *testing.T) {
 	}
 }
 
-// oneInactive says whether ipvsadm -Ln counts one inactive connection to a real
+// oneInactive reports whether ipvsadm -Ln counts one inactive connection to a real
 // server and no active one.
 func oneInactive(listing, real string) bool {
 	for line := range strings.Lines(listing) {

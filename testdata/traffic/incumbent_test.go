@@ -30,7 +30,7 @@ func (n node) stand(t *testing.T, service string) (string, int) {
 	return out, code
 }
 
-// bound says whether kube-ipvs0 has an address.
+// bound reports whether kube-ipvs0 has an address.
 func (n node) bound(t *testing.T, addr string) bool {
 	t.Helper()
 	return slices.ContainsFunc(n.read(t).Addrs, func(l string) bool { return strings.HasPrefix(l, "kube-ipvs0 "+addr+"/") })

@@ -85,7 +85,7 @@ func TestEveryKeyHasItsTests(t *testing.T) {
 	}
 }
 
-// exists says whether a test is there: TestName of this package, package.TestName,
+// exists reports whether a test is there: TestName of this package, package.TestName,
 // or the scenario folder/name.
 func exists(t *testing.T, name string) bool {
 	t.Helper()
