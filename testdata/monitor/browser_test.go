@@ -4,10 +4,16 @@ import (
 	"bufio"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -262,16 +268,38 @@ func (b *browser) look(width, height int, scheme string) {
 	b.call("Emulation.setDeviceMetricsOverride", object{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
 }
 
-// screenshot writes the whole page as PNG.
+// screenshot writes the whole page as PNG, with at most 256 colours: a third of the bytes.
 func (b *browser) screenshot(file string) {
 	b.t.Helper()
 	var shot struct{ Data string }
 	b.call("Page.captureScreenshot", object{"format": "png", "captureBeyondViewport": true}, &shot)
-	png, err := base64.StdEncoding.DecodeString(shot.Data)
-	if err == nil {
-		err = os.WriteFile(file, png, 0o644)
+	full, err := png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(shot.Data)))
+	must(b.t, err)
+	out, err := os.Create(file)
+	must(b.t, err)
+	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(out, fewColours(full))
+	must(b.t, errors.Join(err, out.Close()))
+}
+
+// fewColours returns img with its 256 most frequent colours; each other pixel has the nearest of these.
+func fewColours(img image.Image) *image.Paletted {
+	count, bounds := map[color.Color]int{}, img.Bounds()
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			count[img.At(x, y)]++
+		}
 	}
-	if err != nil {
-		b.t.Fatal(err)
+	frequent := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
+	palette := color.Palette(frequent[:min(len(frequent), 256)])
+	index := map[color.Color]uint8{}
+	for c := range count {
+		index[c] = uint8(palette.Index(c))
 	}
+	few := image.NewPaletted(bounds, palette)
+	for y := range bounds.Dy() {
+		for x := range bounds.Dx() {
+			few.SetColorIndex(x, y, index[img.At(x, y)])
+		}
+	}
+	return few
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// screenshots are to be looked at by a person: go test -run TestPage -screenshots DIR.
+// screenshots are to be looked at by a person: go test -run TestPage -screenshots DIR. light.png is the README's
+// picture, packaging/docs/status-page.png.
 var screenshots = flag.String("screenshots", "", "folder to write screenshots of the status page to")
 
 // shop is a table with a little of everything.
@@ -154,7 +155,7 @@ func looks(t *testing.T, b *browser) {
 	for name, look := range map[string]struct {
 		width, height int
 		scheme        string
-	}{"light": {1280, 1300, "light"}, "dark": {1280, 1300, "dark"}, "phone": {390, 2600, "light"}, "phone-dark": {390, 2600, "dark"}} {
+	}{"light": {1280, 960, "light"}, "dark": {1280, 960, "dark"}, "phone": {390, 2600, "light"}, "phone-dark": {390, 2600, "dark"}} {
 		b.look(look.width, look.height, look.scheme)
 		shot(b, name)
 	}
