@@ -28,7 +28,7 @@ func TooManyPorts(n int) string {
 
 // Most is the size of the largest table that is served, in all services together, and of the largest file. A real
 // server takes 300 bytes of svcproxy's memory and as much of the kernel's, so these are some 600 MB. 25,000 targets of
-// health checks every 5 s take a tenth of a processor (README), so 250,000 take one.
+// health checks every 5 s take a tenth of a processor (svcproxy-limits(7)), so 250,000 take one.
 var Most = Size{Virtuals: 250_000, Reals: 1_000_000, Guards: 1_000_000, Probes: 250_000}
 
 // mostRules is Most for mode iptables, where each real server and virtual server is a rule. The kernel takes 50,000 rules

@@ -67,7 +67,7 @@ func (e Edition) program(prog cli.Program) []byte {
 		p.text(s[0])
 		p.literal(s[1])
 	}
-	p.seeAlso("svcproxy.toml(5)", "services.toml(5)", "svcproxy-concepts(7)", "svcproxy-migration(7)", "systemctl(1)", "journalctl(1)", "ipvsadm(8)", "ipset(8)", "iptables(8)")
+	p.seeAlso(append(others("svcproxy.8"), "systemctl(1)", "journalctl(1)", "ipvsadm(8)", "ipset(8)", "iptables(8)")...)
 	return p.Bytes()
 }
 
@@ -156,7 +156,7 @@ func (e Edition) config(keys []fields.Key) []byte {
 	p.text("Services of this node, besides those of the service files. The tables are those of services.toml(5).")
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/svcproxy.schema.json", "the same keys as a JSON schema, for editors")
-	p.seeAlso("svcproxy(8)", "services.toml(5)", "svcproxy-concepts(7)")
+	p.seeAlso(others("svcproxy.toml.5")...)
 	return p.Bytes()
 }
 
@@ -190,7 +190,7 @@ func (e Edition) services(keys []fields.Key) []byte {
 	p.healthChecks()
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
-	p.seeAlso("svcproxy(8)", "svcproxy.toml(5)", "svcproxy-concepts(7)", "svcproxy-migration(7)")
+	p.seeAlso(others("services.toml.5")...)
 	return p.Bytes()
 }
 

@@ -135,24 +135,33 @@ func TestWhatRoffWouldTakeForItsOwn(t *testing.T) {
 	}
 }
 
-// The pages with prose are rendered as they are meant: headings, lists, examples and emphasis.
+// The guide is rendered as it is meant: headings, lists, tables, links, examples and emphasis.
 func TestProse(t *testing.T) {
 	all, err := edition.prose()
-	if err != nil || len(all) < 2 {
+	if err != nil || len(all) < 8 {
 		t.Fatal(all, err)
 	}
 	for name, page := range all {
 		text := rendered(t, name, page)
-		for _, raw := range []string{"```", "\n- ", "## ", "`", "*"} {
+		for _, raw := range []string{"```", "\n- ", "## ", "`", "*", ".md", "](", "|--"} {
 			if strings.Contains(text, raw) {
 				t.Errorf("%s shows %q as it is written:\n%s", name, raw, text)
 			}
 		}
 	}
-	text := rendered(t, "svcproxy-concepts.7", all["svcproxy-concepts.7"])
-	for _, want := range []string{"\nCLIENT ADDRESSES\n", "\n   The VIP is in no network of the node\n", "\n           keepClientAddress = true\n", "• Layer 7: no HTTP routing", "svcproxy-migration(7)"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("svcproxy-concepts(7) has no %q:\n%s", want, text)
+	for name, wants := range map[string][]string{
+		"svcproxy-concepts.7": {
+			"\nCLIENT ADDRESSES\n", "\n   The VIP is in no network of the node\n", "\n           keepClientAddress = true\n",
+			"svcproxy-migration(7)",
+		},
+		"svcproxy-limits.7": {"• Layer 7: no HTTP routing", "\n       load the table\n              ipvs: 1; iptables (nft): 8.1; "},
+		"svcproxy-start.7":  {"\n       \"ping\" it answers", " 1. Write services.toml.", "see svcproxy-ha(7)."},
+	} {
+		text := rendered(t, name, all[name])
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s has no %q:\n%s", name, want, text)
+			}
 		}
 	}
 }

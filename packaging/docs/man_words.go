@@ -10,8 +10,8 @@ over what is there and changes only what differs. Objects that other programs ma
 A kernel without IPVS is served by rules of iptables alone (mode iptables). One without these is served by sockets of svcproxy itself
 (mode userspace): packets pass through it, and when it ends, so do their connections. The log says which mode is used, and why.
 
-svcproxy-concepts(7) explains how clients reach a VIP, whose address backends see, draining, high availability, and where to look if a
-service does not answer.`
+svcproxy-start(7) leads from the installation to a pair of nodes. svcproxy-concepts(7) explains how clients reach a VIP
+and which address backends see. svcproxy-troubleshooting(7) is for a service that does not answer.`
 
 var signals = [][2]string{
 	{"SIGHUP", "Read all files again, as svcproxy reload does, and check the kernel in full."},

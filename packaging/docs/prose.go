@@ -2,95 +2,133 @@ package docs
 
 import (
 	"embed"
-	"fmt"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
-// pages has the manual pages with prose: svcproxy-concepts.7.md is svcproxy-concepts(7).
+// prosePages has the guide: svcproxy-concepts.7.md is svcproxy-concepts(7).
 //
 //go:embed pages/*.md
 var prosePages embed.FS
 
-// prose returns the manual pages with prose by file name: "svcproxy-concepts.7". They are written in a small part of
-// Markdown: the title, headings, paragraphs, lists, fenced blocks, and words `in bold` and *in italics*.
+// prose returns the pages of the guide by file name: "svcproxy-concepts.7". They are written in a small part of
+// Markdown: the title, headings, paragraphs, lists, tables, fenced blocks, links, and words `in bold` and *in italics*.
 func (e Edition) prose() (map[string][]byte, error) {
-	entries, err := fs.ReadDir(prosePages, "pages")
-	if err != nil {
-		return nil, err
-	}
 	pages := map[string][]byte{}
-	for _, entry := range entries {
-		text, err := fs.ReadFile(prosePages, "pages/"+entry.Name())
+	for _, name := range guide() {
+		text, err := fs.ReadFile(prosePages, "pages/"+name+".md")
 		if err != nil {
 			return nil, err
 		}
-		title := strings.TrimSuffix(entry.Name(), ".md")
-		name, section, _ := cutLast(title)
+		title, section, _ := cutLast(name)
 		short, body, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
-		p := newPage(name, int(section[0]-'0'), e.Version, e.Date, short)
+		p := newPage(title, int(section[0]-'0'), e.Version, e.Date, short)
 		p.markdown(body)
-		p.seeAlso(others(entries, entry.Name())...)
-		pages[title] = p.Bytes()
+		p.seeAlso(others(name)...)
+		pages[name] = p.Bytes()
 	}
 	return pages, nil
 }
 
-// others are the pages that a page names at its end.
-func others(entries []fs.DirEntry, without string) []string {
-	names := []string{"svcproxy(8)", "svcproxy.toml(5)", "services.toml(5)"}
+// guide lists the pages of the guide by name and section: "svcproxy-concepts.7".
+func guide() (names []string) {
+	entries, _ := fs.ReadDir(prosePages, "pages") // embedded, so it exists
 	for _, e := range entries {
-		if e.Name() != without {
-			name, section, _ := cutLast(strings.TrimSuffix(e.Name(), ".md"))
-			names = append(names, fmt.Sprintf("%s(%s)", name, section))
+		names = append(names, strings.TrimSuffix(e.Name(), ".md"))
+	}
+	return names
+}
+
+// others lists the manual pages of this program except one, as "svcproxy(8)".
+func others(except string) (names []string) {
+	for _, page := range append([]string{"svcproxy.8", "svcproxy.toml.5", "services.toml.5"}, guide()...) {
+		if page != except {
+			name, section, _ := cutLast(page)
+			names = append(names, name+"("+section+")")
 		}
 	}
 	return names
 }
 
-// markdown writes the paragraphs of a text.
+// markdown writes the blocks of a text.
 func (p *page) markdown(text string) {
-	var paragraph []string
+	var open string // the macro that the paragraph begins with, if it is an item of a list
+	var paragraph, table []string
 	flush := func() {
 		if len(paragraph) > 0 {
-			p.paragraph()
-			p.WriteString(emphasised(lines(strings.Join(paragraph, " "))))
+			if open == "" {
+				p.paragraph()
+			}
+			p.WriteString(open + inline(strings.Join(paragraph, " ")))
+			p.opened = false
 		}
-		paragraph = nil
+		p.table(table)
+		open, paragraph, table = "", nil, nil
 	}
-	for block, rest := "", text; rest != ""; {
-		block, rest, _ = strings.Cut(rest, "\n")
-		title, level := heading(block)
-		number, step, isStep := strings.Cut(block, ". ")
+	for line, rest := "", text; rest != ""; {
+		line, rest, _ = strings.Cut(rest, "\n")
+		title, level := heading(line)
+		number, step, isStep := strings.Cut(line, ". ")
 		_, err := strconv.Atoi(number)
-		switch item, isItem := strings.CutPrefix(block, "- "); {
-		case strings.HasPrefix(block, "```"):
+		item, isItem := strings.CutPrefix(line, "- ")
+		switch {
+		case strings.HasPrefix(line, "```"):
 			flush()
-			block, rest, _ = strings.Cut(rest, "\n```\n")
-			p.literal(block)
+			line, rest, _ = strings.Cut(rest, "\n```\n")
+			p.literal(line)
 		case level == 2:
 			flush()
-			p.heading(title)
+			p.heading(strings.ToUpper(title))
 		case level == 3:
 			flush()
 			p.subheading(title)
 		case isItem:
 			flush()
-			p.WriteString(".IP \\(bu 2\n" + emphasised(lines(item)))
-			p.opened = false
+			open, paragraph = ".IP \\(bu 2\n", []string{item}
 		case isStep && err == nil:
 			flush()
-			p.WriteString(".IP " + number + ". 3\n" + emphasised(lines(step)))
-			p.opened = false
-		case block == "":
+			open, paragraph = ".IP "+number+". 3\n", []string{step}
+		case strings.HasPrefix(line, "|"):
+			table = append(table, line)
+		case line == "":
 			flush()
 		default:
-			paragraph = append(paragraph, block)
+			paragraph = append(paragraph, line)
 		}
 	}
 	flush()
 }
+
+// table writes each row as an item: the first cell is the term. Of more than two columns, each cell has its column's
+// title before it.
+func (p *page) table(rows []string) {
+	cells := func(row string) []string { return strings.Split(strings.Trim(row, "|"), "|") }
+	for i, row := range rows {
+		if i < 2 { // the titles, and the line below them
+			continue
+		}
+		titles, row := cells(rows[0]), cells(row)
+		var said []string
+		for c, cell := range row[1:] {
+			if cell = strings.TrimSpace(cell); cell != "" && len(titles) > 2 {
+				cell = strings.TrimPrefix(strings.TrimSpace(titles[c+1])+": "+cell, ": ")
+			}
+			if cell != "" {
+				said = append(said, cell)
+			}
+		}
+		p.WriteString(".TP\n\\fB" + strings.TrimSpace(inline(row[0])) + "\\fR\n" + inline(strings.Join(said, "; ")))
+		p.opened = false
+	}
+}
+
+var link = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[([^\[\]]+)\]\([^()\s]+\)`) })
+
+// inline writes the sentences of a text. Of a link only its words are left.
+func inline(s string) string { return emphasised(lines(link().ReplaceAllString(s, "$1"))) }
 
 // heading is the text and level of a heading; level 0 is none.
 func heading(line string) (text string, level int) {

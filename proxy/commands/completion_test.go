@@ -31,8 +31,8 @@ func TestDocsAreTheSameTwice(t *testing.T) {
 		}
 	}
 	names, err := filepath.Glob(filepath.Join(one, "*"))
-	if err != nil || len(names) != 10 {
-		t.Fatalf("%q, %v; want 10 files", names, err)
+	if err != nil || len(names) < 16 {
+		t.Fatalf("%q, %v; want 16 files or more", names, err)
 	}
 	for _, name := range names {
 		a, aerr := os.ReadFile(name)

@@ -323,15 +323,25 @@ func TestNothingKnown(t *testing.T) {
 	}
 }
 
-// JSON.md has every check, in order.
+// JSON.md has every check, in order. So has svcproxy-troubleshooting(7), with what to do.
 func TestChecksAreWritten(t *testing.T) {
 	text, err := os.ReadFile("JSON.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile("../../packaging/docs/pages/svcproxy-troubleshooting.7.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, entries, _ := strings.Cut(string(page), "\n## What doctor finds\n")
 	rows := ""
 	for _, n := range Names() {
 		rows += "- `" + n[0] + "`: " + n[1] + "\n"
+		var found bool
+		if _, entries, found = strings.Cut(entries, "\n| `"+n[0]+"` | "); !found {
+			t.Errorf("svcproxy-troubleshooting(7) has no entry for check %s, or not in this place", n[0])
+		}
+		entries = "\n" + entries
 	}
 	if !strings.Contains(string(text), rows) {
 		t.Errorf("JSON.md lacks:\n%s", rows)

@@ -19,10 +19,10 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// fleetVIP is that of the README's objects.
+// fleetVIP is that of the page's objects.
 var fleetVIP = netip.MustParseAddrPort("198.51.100.80:80")
 
-// The objects of the README's section "More than one node", written by hand to an API server without nodes and
+// The objects of svcproxy-fleet(7), written by hand to an API server without nodes and
 // controllers, serve on three nodes. One write changes all three, and without the API server all three serve on.
 func TestFleet(t *testing.T) {
 	v := visiting(t)
@@ -30,7 +30,7 @@ func TestFleet(t *testing.T) {
 		runInGuest(t, newCluster(t), 0)
 		return
 	}
-	objects := readmeObjects(t)
+	objects := pageObjects(t)
 	must(t, v.admin.Apply(objects))
 	f, nodes, gate := v.newFleet(t)
 	for i, p := range nodes {
@@ -65,20 +65,17 @@ func TestFleet(t *testing.T) {
 	wantServed(t, f, "pod1", "pod2")
 }
 
-// readmeObjects are the README's objects, for the addresses of a lab.Fabric.
-func readmeObjects(t *testing.T) string {
+// pageObjects are the objects of svcproxy-fleet(7), for the addresses of a lab.Fabric.
+func pageObjects(t *testing.T) string {
 	t.Helper()
-	readme, err := os.ReadFile("../../README.md")
+	page, err := os.ReadFile("../../packaging/docs/pages/svcproxy-fleet.7.md")
 	must(t, err)
-	_, section, found := strings.Cut(string(readme), "\n## More than one node\n")
-	if !found {
-		t.Fatal("the README has no such section")
-	}
-	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(section)
+	block := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatal("the section has no objects")
+		t.Fatal("the page has no objects")
 	}
-	return strings.NewReplacer("10.2.1.10", "10.20.0.101", "10.2.2.10", "10.20.0.102", "8080", "7000").Replace(block[1])
+	in := strings.NewReplacer("10.2.1.10", "10.20.0.101", "10.2.2.10", "10.20.0.102", "8080", "7000")
+	return in.Replace(string(block[1]))
 }
 
 // newFleet prepares three nodes behind a router, where the gate to the API server is.

@@ -88,7 +88,8 @@ func TestInstallIsShort(t *testing.T) {
 	}
 }
 
-// TestTranscript: the operator's first days in newcomer.txtar have no command and no flag that the README does not show.
+// TestTranscript: the operator's first days in newcomer.txtar have no command and no flag that the README and
+// svcproxy-start(7) do not show.
 func TestTranscript(t *testing.T) {
 	if os.Getenv(onNode) != "" {
 		t.Skip("we are on the node")
@@ -97,11 +98,14 @@ func TestTranscript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
+	shown := ""
+	for _, file := range []string{"README.md", "packaging/docs/pages/svcproxy-start.7.md"} {
+		text, err := os.ReadFile("../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown += string(text)
 	}
-	readme := string(text)
 	_, transcript, _ := strings.Cut(string(script), "\n# transcript\n")
 	transcript, _, _ = strings.Cut(transcript, "\n# end of the transcript\n")
 	commands := regexp.MustCompile(`(?m)(?:exec |until |exits \d+ |sh -c ')((?:svcproxy|journalctl|systemctl) [^|'\n]*)`).FindAllStringSubmatch(transcript, -1)
@@ -110,12 +114,12 @@ func TestTranscript(t *testing.T) {
 	}
 	for _, c := range commands {
 		words := strings.Fields(c[1])
-		if command := strings.Join(words[:2], " "); !strings.Contains(readme, command) {
-			t.Errorf("the README does not show %q", command)
+		if command := strings.Join(words[:2], " "); !strings.Contains(shown, command) {
+			t.Errorf("README and page do not show %q", command)
 		}
 		for _, w := range words[2:] {
-			if strings.HasPrefix(w, "-") && !strings.Contains(readme, w) {
-				t.Errorf("%s: the README does not show %s", c[1], w)
+			if strings.HasPrefix(w, "-") && !strings.Contains(shown, w) {
+				t.Errorf("%s: README and page do not show %s", c[1], w)
 			}
 		}
 	}

@@ -138,8 +138,8 @@ func (n node) wantAnswer(t *testing.T, to string) {
 // A change to mode userspace refuses no new connection: IPVS or rules serve until the relay listens. Established
 // connections may end: IPVS forgets them with its virtual servers, and without a rule that needs it the kernel no longer
 // tracks connections. So each client may lose the question that is under way at each of the two. A change from mode
-// userspace ends the relay's connections with its process. New ones are refused while no process runs. README.md has
-// the counts of connections that each change ends.
+// userspace ends the relay's connections with its process. New ones are refused while no process runs.
+// svcproxy-concepts(7) has the counts of connections that each change ends.
 func TestChangeToUserspace(t *testing.T) {
 	kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
 	const quick = "mode = \"ipvs\"\nipvs.syncPeriod = \"2s\"\n"

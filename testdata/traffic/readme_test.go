@@ -1,10 +1,8 @@
 package traffic
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,9 +20,11 @@ func TestReadmeQuickstart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readme), 2)
+	_, quickstart, _ := strings.Cut(string(readme), "\n## Quickstart\n")
+	quickstart, _, _ = strings.Cut(quickstart, "\n## ")
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(quickstart, -1)
 	if len(blocks) != 2 {
-		t.Fatalf("%d sh blocks in the README, want the quickstart and its end", len(blocks))
+		t.Fatalf("%d sh blocks in the README's quickstart, want the start and the end", len(blocks))
 	}
 	start, built := strings.CutPrefix(blocks[0][1], "make\n")
 	if !built {
@@ -48,53 +48,18 @@ func TestReadmeQuickstart(t *testing.T) {
 	}
 }
 
-// TestReadmeHealthChecks has svcproxy check what the README says about health checks: its samples, and each type of its
-// table.
-func TestReadmeHealthChecks(t *testing.T) {
-	program, err := filepath.Abs(binary)
+// TestShellOfFirewallMarks pastes the commands that svcproxy-concepts(7) has for firewall marks into a shell.
+func TestShellOfFirewallMarks(t *testing.T) {
+	kerneltest.NewNamespace(t)
+	kerneltest.Need(t, kerneltest.Tool("iptables"))
+	page, err := os.ReadFile("../../packaging/docs/pages/svcproxy-concepts.7.md")
 	must(t, err)
-	if _, err := os.Stat(program); err != nil {
-		t.Skip("make build makes bin/svcproxy")
+	_, marks, _ := strings.Cut(string(page), "\n## Ranges of ports and firewall marks\n")
+	marks, _, _ = strings.Cut(marks, "\n## ")
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(marks, -1) {
+		kerneltest.Run(t, "bash", "-ec", block[1])
 	}
-	readme, err := os.ReadFile("../../README.md")
-	must(t, err)
-	accepted := func(what, services string) {
-		t.Helper()
-		file := filepath.Join(t.TempDir(), "services.toml")
-		must(t, os.WriteFile(file, []byte(services), 0o644))
-		if out, err := exec.Command(program, "check", file).CombinedOutput(); err != nil || !strings.Contains(string(out), "ok: 1 service") {
-			t.Errorf("%s: %v\n%s\n%s", what, err, services, out)
-		}
-	}
-	_, install, _ := strings.Cut(string(readme), "\n## Install\n")
-	_, health, found := strings.Cut(install, "\n## Health checks\n")
-	if !found {
-		t.Fatal("the README has no section about health checks after the one about installation")
-	}
-	health, _, _ = strings.Cut(health, "\n## ")
-	samples := regexp.MustCompile("(?s)```toml\n(.*?)```")
-	first := samples.FindStringSubmatch(install)[1]
-	if !strings.Contains(first, "healthCheck = \"tcp\"") {
-		t.Errorf("the first sample has no health check:\n%s", first)
-	}
-	accepted("the first sample", first)
-	for _, sample := range samples.FindAllStringSubmatch(health, -1) {
-		accepted("a sample of health checks", sample[1])
-	}
-	var types []string
-	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*[\"}]`) \\|").FindAllStringSubmatch(health, -1) {
-		for _, check := range regexp.MustCompile("`[^`]+`").FindAllString(row[1], -1) {
-			check = strings.Trim(check, "`")
-			kind := regexp.MustCompile(`[a-z]+`).FindString(strings.TrimPrefix(check, "{ type ="))
-			types = append(types, kind)
-			protocol := "TCP"
-			if kind == "dns" || kind == "udp" {
-				protocol = "UDP"
-			}
-			accepted(check, fmt.Sprintf("[services.web]\nclusterIP = \"10.96.0.1\"\nports = [{ port = 80, protocol = %q }]\nendpoints = [\"10.2.1.10\"]\nhealthCheck = %s\n", protocol, check))
-		}
-	}
-	if want := "tcp http https tls dns grpc udp ping exec agent"; strings.Join(types, " ") != want {
-		t.Errorf("the table has types %v, want %s", types, want)
+	if rules := kerneltest.Run(t, "iptables", "-t", "mangle", "-S", "PREROUTING"); strings.Count(rules, "-j MARK") != 2 {
+		t.Errorf("want two marks:\n%s", rules)
 	}
 }
