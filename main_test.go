@@ -194,7 +194,7 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"kernel/machine", "proxy/cli", "proxy/commands", "sources/fields"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/author", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
 
 	// The running process.
 	"proxy/daemon":       {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
@@ -235,7 +235,7 @@ var mayImport = map[string][]string{
 	// The sources of tables.
 	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},
 	"sources/convert":   {"sources", "sources/file", "sources/manifest", "sources/redact"},
-	"sources/file":      {"kernel/statefile", "sources", "sources/fields", "sources/lastgood"},
+	"sources/file":      {"kernel/statefile", "sources", "sources/author", "sources/fields", "sources/lastgood"},
 	"sources/lastgood":  {"kernel/statefile", "sources"},
 	"sources/fields":    {},
 	"sources/manifest":  {"sources"},
@@ -262,6 +262,7 @@ var mayImport = map[string][]string{
 
 	// The ground.
 	"sources":          {},
+	"sources/author":   {},
 	"sources/redact":   {},
 	"kernel":           {},
 	"kernel/nl":        {},

@@ -261,18 +261,18 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 
 // objects reads a file of Kubernetes objects.
 func (c *checkCommand) objects(s daemon.Setup, facts sources.HostFacts, name string) (sources.Table, error) {
-	data, err := file.Read(name)
+	content, err := file.Read(name)
 	if err != nil {
 		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}}}
 	}
-	objects, problems := manifest.Decode(name, data)
+	objects, problems := manifest.Decode(name, content.Data)
 	table, left := manifest.Table(objects, s.Node())
-	c.doubts(facts, table, objects.Ignored...)
+	c.doubts(facts, table, content.Problems(objects.Ignored)...)
 	if objects.Empty() && len(problems) == 0 {
 		problems = []sources.Problem{{Message: name + ": no Service, EndpointSlice or Node in it, so nothing of it is used"}}
 	}
 	if problems = slices.Concat(problems, left, sources.Validate(table)); len(problems) > 0 {
-		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: problems}
+		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: content.Problems(problems)}
 	}
 	return table, nil
 }

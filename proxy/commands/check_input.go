@@ -43,11 +43,11 @@ func (c *checkCommand) standardInput(facts sources.HostFacts) (sources.Table, er
 // does.
 func foreign(names []string) string {
 	for _, name := range names {
-		data, err := file.Read(name)
+		content, err := file.Read(name)
 		if err != nil {
 			continue
 		}
-		if looks := looksLike(data, name); looks != "" {
+		if looks := looksLike(content.Data, name); looks != "" {
 			return name + " looks like " + looks
 		}
 	}

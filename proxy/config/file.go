@@ -27,14 +27,14 @@ type Loaded struct {
 // error File is the name that was tried.
 func Read(flags *Flags) (Loaded, error) {
 	name := flags.Path()
-	data, err := file.Read(name)
+	content, err := file.Read(name)
 	if errors.Is(err, fs.ErrNotExist) && flags.File == "" {
 		name, err = "", nil
 	}
 	if err != nil {
 		return Loaded{Config: Default(), File: name}, &UnreadableError{err}
 	}
-	return Parse(name, data, flags)
+	return Parse(name, content.Data, flags)
 }
 
 // Parse is Read for content that was read already. On an error Config holds the

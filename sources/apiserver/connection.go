@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,7 +151,7 @@ func (c *connection) renew() (*access, error) {
 	}
 	next, err := open(c.life, config)
 	if err != nil {
-		return c.now, fmt.Errorf("%s: %w", c.from(), err)
+		return c.now, fmt.Errorf("%s: %w", c.from(), c.cause(err))
 	}
 	if c.now != nil {
 		c.now.dial.CloseAll() // they have the old credentials
@@ -232,6 +235,9 @@ func (c *connection) config() (*rest.Config, error) {
 			&clientcmd.ConfigOverrides{ClusterInfo: clientcmdapi.Cluster{Server: c.o.Master}},
 		).ClientConfig
 	}
+	if err := c.decodes(); err != nil {
+		return nil, err
+	}
 	config, err := read()
 	if err != nil {
 		return nil, err
@@ -243,6 +249,25 @@ func (c *connection) config() (*rest.Config, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counting{rt} })
 	return config, nil
+}
+
+// lineOf finds the line in an error of the YAML decoder.
+var lineOf = regexp.MustCompile(`\bline (\d+)`)
+
+// decodes refuses a kubeconfig that is not one, by its line alone: the decoders' errors quote its text, which may be a
+// token or a key.
+func (c *connection) decodes() error {
+	if c.o.Kubeconfig == "" {
+		return nil
+	}
+	_, err := clientcmd.LoadFromFile(c.o.Kubeconfig)
+	if pe := (*fs.PathError)(nil); err == nil || errors.As(err, &pe) {
+		return err
+	}
+	if at := lineOf.FindStringSubmatch(err.Error()); at != nil {
+		return fmt.Errorf("line %s: is not the YAML or JSON of a kubeconfig", at[1])
+	}
+	return errors.New("is not the YAML or JSON of a kubeconfig: a field is of another type, or data is not base64")
 }
 
 // fingerprint is a sum of the content of files. It skips "".
@@ -262,10 +287,17 @@ func (c *connection) fingerprint(paths ...string) (sum [sha256.Size]byte, err er
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// cause is an error without the kubeconfig's name, which the message has already. The name of another file stays.
+// cause is an error without the kubeconfig's name, which the message has already, and without its text. The name of another
+// file stays.
 func (c *connection) cause(err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) && pe.Path == c.o.Kubeconfig {
 		return pe.Err
+	}
+	if ue := (*url.Error)(nil); errors.As(err, &ue) {
+		return fmt.Errorf("a URL in it: %w", ue.Err) // the URL may have a password
+	}
+	if strings.Contains(err.Error(), "://") {
+		return errors.New("a URL in it is not valid")
 	}
 	return err
 }

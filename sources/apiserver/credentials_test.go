@@ -231,7 +231,7 @@ func TestCredentialsLater(t *testing.T) {
 	}{
 		{"no kubeconfig", remove("kubeconfig"), "kubeconfig", "no such file"},
 		{"empty kubeconfig", func(r *rig) { r.write("kubeconfig", "") }, "kubeconfig", "no configuration"},
-		{"broken kubeconfig", func(r *rig) { r.write("kubeconfig", "users: [") }, "kubeconfig", "yaml"},
+		{"broken kubeconfig", func(r *rig) { r.write("kubeconfig", "users: [") }, "kubeconfig", "YAML"},
 		{"no server", func(r *rig) { r.write("kubeconfig", strings.ReplaceAll(r.config("tokenFile: token"), r.URL, "a b")) }, "kubeconfig", "invalid character"},
 		{"exec plugin", func(r *rig) { r.user("exec: {apiVersion: v9, interactiveMode: Never, command: cat}") }, "kubeconfig", "v9"},
 		{"no token", remove("token"), "token", "no such file"},

@@ -95,6 +95,6 @@ func TestListBesideFiles(t *testing.T) {
 // always such: regular, of size 0, and not empty.
 func TestReadGrowing(t *testing.T) {
 	if data, _, err := read("/proc/self/status"); !errors.Is(err, errChanging) {
-		t.Errorf("%q, %v", data, err)
+		t.Errorf("%q, %v", data.Data, err)
 	}
 }

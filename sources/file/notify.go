@@ -16,14 +16,14 @@ const (
 
 // Read returns the content of a regular file that is not being written. It waits up to half a second for a
 // writer to finish, and never for a FIFO or a device.
-func Read(path string) ([]byte, error) {
+func Read(path string) (Content, error) {
 	for try := 1; ; try++ {
-		data, _, err := read(path)
+		c, _, err := read(path)
 		if !errors.Is(err, errChanging) || try == readTries {
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, cause(err))
+				return c, fmt.Errorf("%s: %w", path, cause(err))
 			}
-			return data, nil
+			return c, nil
 		}
 		time.Sleep(readPause)
 	}

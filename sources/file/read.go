@@ -8,6 +8,9 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/author"
 )
 
 // maxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services. A larger one is a mistake
@@ -50,21 +53,50 @@ func (i identity) sameFile(o identity) bool { return i.dev == o.dev && i.ino == 
 // are coarse: a file that has just changed may change again without a new one.
 func (i identity) sure(now time.Time) bool { return now.Sub(time.Unix(i.ctim.Unix())) > time.Second }
 
-// read returns the content of a regular file. errChanging says that it was written meanwhile.
-func read(path string) ([]byte, identity, error) {
-	var id identity
-	// Check before the open, which may have an effect on a device.
-	if info, err := os.Stat(path); err != nil {
-		return nil, id, err
-	} else if err := readable(info); err != nil {
-		return nil, id, err
+// Content is what a file has.
+type Content struct {
+	Data []byte
+	// Quotable: problems may quote it. Otherwise, its name leads to a file that the author of the name may not read.
+	Quotable bool
+}
+
+// Problems are the given ones, or if the content must not be quoted, one that has the place of the first alone.
+func (c Content) Problems(all []sources.Problem) []sources.Problem {
+	if c.Quotable || len(all) == 0 {
+		return all
 	}
-	// Without O_NONBLOCK the open of a FIFO, which may have replaced the file, would wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	first := sources.Problem{Origin: all[0].Origin, Message: unquoted}
+	return []sources.Problem{first}
+}
+
+const unquoted = "has a mistake that is not shown: whoever linked it here may not read it; put the file itself here"
+
+// read returns the content of a regular file. errChanging says that it was written meanwhile.
+func read(path string) (c Content, id identity, err error) {
+	f, err := open(path)
 	if err != nil {
-		return nil, id, err
+		return c, id, err
 	}
 	defer f.Close()
+	c.Data, id, err = readAll(f)
+	c.Quotable = author.Quotable(path, f)
+	return c, id, err
+}
+
+// open opens a regular file.
+func open(path string) (*os.File, error) {
+	// Check before the open, which may have an effect on a device.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if err := readable(info); err != nil {
+		return nil, err
+	}
+	// Without O_NONBLOCK the open of a FIFO, which may have replaced the file, would wait for a writer.
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+}
+
+// readAll returns the content of a file, and what tells it from another.
+func readAll(f *os.File) (data []byte, id identity, err error) {
 	before, err := f.Stat()
 	if err != nil {
 		return nil, id, err
@@ -75,7 +107,7 @@ func read(path string) ([]byte, identity, error) {
 	id = identityOf(before)
 	// The read of some regular files in /proc blocks. Files on disk support no deadline and need none.
 	_ = f.SetReadDeadline(time.Now().Add(readLimit))
-	data := make([]byte, before.Size()+1) // one byte more, to notice that it grows
+	data = make([]byte, before.Size()+1) // one byte more, to notice that it grows
 	n, err := io.ReadFull(f, data)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, id, err

@@ -584,7 +584,7 @@ func TestLoad(t *testing.T) {
 
 // takes has a store take content as a whole file's.
 func takes(s *store, path, text string) bool {
-	return s.judge(path, []byte(text), identity{}, &listing{}, scope{asked: true})
+	return s.judge(path, Content{Data: []byte(text), Quotable: true}, identity{}, &listing{}, scope{asked: true})
 }
 
 // TestNeverStill: a file that is written all the time is refused and keeps its last good content.

@@ -163,7 +163,7 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 	s.reads++
 	before := s.retries[path]
 	delete(s.retries, path)
-	data, id, err := read(path)
+	content, id, err := read(path)
 	switch {
 	case errors.Is(err, errChanging):
 		s.hold(path, r, id, "is being written", false)
@@ -184,7 +184,7 @@ func (s *store) look(path string, l *listing, sc scope) (changed bool) {
 		r.idSure = false
 		return r.reject([]sources.Problem{unreadable(path, "", err)})
 	}
-	return s.judge(path, data, id, l, sc)
+	return s.judge(path, content, id, l, sc)
 }
 
 // stillWritten says whether a file is still written to although the longest wait is over.
@@ -256,13 +256,13 @@ func (r *record) reject(problems []sources.Problem) bool {
 }
 
 // judge accepts or refuses the content of a file, and notes what to keep of it.
-func (s *store) judge(path string, data []byte, id identity, l *listing, sc scope) bool {
-	r := s.record(path, l)
+func (s *store) judge(path string, content Content, id identity, l *listing, sc scope) bool {
+	r, data := s.record(path, l), content.Data
 	if s.mustWaitForRest(path, r, id, data, -1, sc) {
 		return false
 	}
 	before, wasGood := r.reading.text, r.good
-	changed, ok := r.accept(path, data, func(services int) bool { return !s.mustWaitForRest(path, r, id, data, services, sc) })
+	changed, ok := r.accept(path, content, func(services int) bool { return !s.mustWaitForRest(path, r, id, data, services, sc) })
 	if !ok {
 		return false
 	}
@@ -288,7 +288,8 @@ func (s *store) takeUnsaved() copies {
 
 // accept makes data the file's last good content, or notes why not; changed says whether either is new. It calls
 // whole with the number of services. If whole returns false, accept does nothing and returns ok false.
-func (r *record) accept(path string, data []byte, whole func(services int) bool) (changed, ok bool) {
+func (r *record) accept(path string, content Content, whole func(services int) bool) (changed, ok bool) {
+	data := content.Data
 	if r.good && r.reading.text.is(data) {
 		r.earlier = false
 		return r.reject(nil), true
@@ -308,10 +309,10 @@ func (r *record) accept(path string, data []byte, whole func(services int) bool)
 	}
 	delta, warnings, problems := r.validate(now, problems)
 	if len(problems) > 0 {
-		return r.reject(problems), true
+		return r.reject(content.Problems(problems)), true
 	}
 	changed = r.reject(nil) || !r.good || !delta.Empty()
-	r.good, r.earlier, r.warnings = true, false, warnings
+	r.good, r.earlier, r.warnings = true, false, content.Problems(warnings)
 	return changed, true
 }
 

@@ -36,6 +36,9 @@ func (c *caFiles) load(path string) (*x509.CertPool, error) {
 	if info.Size() > maxCAFile {
 		return nil, fmt.Errorf("CA file %s is larger than %d bytes", path, maxCAFile)
 	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("CA file %s is not a regular file", path) // opening a FIFO would wait for a writer
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("CA file: %w", err)
