@@ -40,7 +40,7 @@ var kinds = []row{
 	{ConntrackFull, "new connections are lost: connection tracking has no room for them", "svcproxy doctor"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room for them", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
 	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
-	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer, or raise health.maxInFlight"},
+	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer"},
 	{Displaced, "a program of this host gets no new connections: a service is served at its port",
 		"stop the program, or remove the port from the service; takeHostPorts = true in the service if it is meant"},
 	{Unlistened, "services may take the ports of programs of this host: it cannot be read which of them listen",

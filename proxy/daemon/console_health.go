@@ -87,9 +87,6 @@ func healthLines(v checker.View) []string {
 	if !v.Holding.IsZero() {
 		lines = append(lines, "more than half of all targets went down at once: the last states count until "+v.Holding.Format(clock))
 	}
-	if n := v.Stats.Overdue; n > 0 {
-		lines = append(lines, fmt.Sprintf("%s without a place to run, the oldest since %s", sources.Count(n, "exec check"), v.Stats.OverdueSince.Format(clock)))
-	}
 	first, n := "", 0
 	for i, u := range v.Unusual {
 		switch { // the groups of a service follow each other

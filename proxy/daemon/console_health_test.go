@@ -101,10 +101,8 @@ func TestHealthLines(t *testing.T) {
 		Table: table, Blind: "too many open files", Holding: time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC),
 		Unusual: []health.Unusual{group(0, health.OnBackups), group(1, health.BelowLimit), group(1, health.FailOpen), group(2, health.FailOpen)},
 	}
-	v.Stats.Overdue, v.Stats.OverdueSince = 2, time.Date(2026, 3, 1, 9, 30, 0, 0, time.UTC)
 	want := []string{
 		"health checks tell nothing: too many open files", "more than half of all targets went down at once: the last states count until 09:31:02",
-		"2 exec checks without a place to run, the oldest since 09:30:00",
 		"2 services in panic, first b (1 of 4 up)",
 	}
 	if got := healthLines(v); !slices.Equal(got, want) {

@@ -27,12 +27,20 @@ func (k Key) name() string {
 	return fmt.Sprintf("%s %s %x", k, k.Service, h.Sum64())
 }
 
-// Since returns those of all targets that went up or down.
-func (b *Board) Since() Since {
-	all := Since{}
+// Changes are what Since has, not yet formatted.
+type Changes []changed
+
+type changed struct {
+	key Key
+	sinceOf
+}
+
+// Changes returns those of all targets that went up or down. A caller has a lock that probes need, so that it formats nothing.
+func (b *Board) Changes() Changes {
+	all := make(Changes, 0, len(b.targets))
 	for k, x := range b.targets {
 		if !x.Changed.IsZero() {
-			all[k.name()] = sinceOf{x.Phase.IsDown(), x.Changed.UTC(), x.Reason}
+			all = append(all, changed{k, sinceOf{x.Phase.IsDown(), x.Changed, x.Reason}})
 		}
 	}
 	return all
@@ -55,7 +63,15 @@ type sinceJSON struct {
 }
 
 // MarshalJSON returns the content of since.json.
-func (s Since) MarshalJSON() ([]byte, error) { return json.Marshal(sinceJSON{sinceVersion, s}) }
+func (c Changes) MarshalJSON() ([]byte, error) {
+	targets := make(map[string]sinceOf, len(c))
+	for i := range c {
+		of := c[i].sinceOf
+		of.Since = of.Since.UTC()
+		targets[c[i].key.name()] = of
+	}
+	return json.Marshal(sinceJSON{sinceVersion, targets})
+}
 
 // ParseSince reads the content of since.json. Its error quotes nothing of it. Times after now, which a clock that was set
 // may have left, are left out.

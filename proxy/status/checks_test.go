@@ -2,7 +2,6 @@ package status_test
 
 import (
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -110,17 +109,6 @@ func (s *stage) tick() {
 	s.probes.mu.Unlock()
 	if len(events) > 0 {
 		s.noticed(events)
-	}
-}
-
-// overdue says how many exec checks have no place to run, from now on.
-func (s *stage) overdue(words []string) {
-	n, err := strconv.Atoi(words[0])
-	s.check(err)
-	s.probes.mu.Lock()
-	defer s.probes.mu.Unlock()
-	if s.probes.stats = (probe.Stats{}); n > 0 {
-		s.probes.stats = probe.Stats{Overdue: n, OverdueSince: time.Now()}
 	}
 }
 

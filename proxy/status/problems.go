@@ -94,9 +94,6 @@ func healthProblems(st *Status, add func(format string, args ...any)) {
 	if !h.Held.IsZero() {
 		add("more than half of all targets went down at once: their last states count until %s", h.Held.Format(time.RFC3339))
 	}
-	if h.ExecWaiting > 0 {
-		add("%s without a place to run, the oldest since %s: the last states count; see health.execMaxRunning", sources.Count(h.ExecWaiting, "exec check"), h.ExecWaitingSince.Format(time.RFC3339))
-	}
 	if h.Panic > 0 {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.Health.Panics() })
 		add("%s in panic, first %s: %s", sources.Count(h.Panic, "service"), st.Services[i].Name, st.Services[i].Health.panics())

@@ -68,7 +68,6 @@ func (s *stage) mode() (mode.Mode, status.Daemon) {
 //	order TARGET drain|disable|weight [WEIGHT] [WHY...]
 //	node-drain, node-undrain        the operator drains the node
 //	blind [WHY...]                  no probe tells anything, or they do again
-//	overdue N                       so many exec checks have no place to run
 //	pass DURATION
 //	status [-width N] FORMAT [SERVICE] > FILE
 //	events > FILE
@@ -303,8 +302,6 @@ func (s *stage) command(words []string) {
 		}
 		s.mu.Unlock()
 		s.proxy.Replan()
-	case "overdue":
-		s.overdue(args)
 	case "blind":
 		s.blind(strings.Join(args, " "))
 	case "pass":

@@ -60,7 +60,6 @@ func (st *Status) Summary() Summary {
 	if h := st.Health; h != nil {
 		say(h.Blind != "", "health checks tell nothing")
 		say(!h.Held.IsZero(), "a mass failure")
-		say(h.ExecWaiting > 0, "exec checks without a place to run")
 		if down := h.States["down"] + h.States["recovering"]; down > 0 {
 			say(true, fmt.Sprintf("%d of %s down", down, sources.Count(h.Targets, "target")))
 		}

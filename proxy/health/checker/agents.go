@@ -1,8 +1,6 @@
 package checker
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,10 +20,10 @@ const (
 	sharePeriod = 10 * time.Second
 )
 
-// agents is what agents have said, on its way to the file. The checker's lock is for before and due.
+// agents is what agents have said. The checker's lock is for it.
 type agents struct {
 	before health.Agents // of an earlier run, until the tables of all sources are there
-	due    time.Time     // when the file is to be written; zero = it is up to date
+	kept
 }
 
 // Kept is what stateDir keeps for the next start.
@@ -67,48 +65,4 @@ func (c *Checker) heard(was, is health.Said, now time.Time) {
 		due = now.Add(sharePeriod)
 	}
 	c.agents.write(due)
-}
-
-// write has the file written by then.
-func (a *agents) write(by time.Time) {
-	if a.due.IsZero() || by.Before(a.due) {
-		a.due = by
-	}
-}
-
-// keepAgents writes what agents say, until ctx ends and once more then.
-func (c *Checker) keepAgents(ctx context.Context) {
-	ticks := time.NewTicker(tick)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			c.saveAgents(time.Now().Add(sharePeriod))
-			return
-		case now := <-ticks.C:
-			c.saveAgents(now)
-		}
-	}
-}
-
-// saveAgents writes the file if it is due. A disk may block it, so it does not hold the lock meanwhile.
-func (c *Checker) saveAgents(now time.Time) {
-	c.mu.Lock()
-	if c.agents.due.IsZero() || now.Before(c.agents.due) {
-		c.mu.Unlock()
-		return
-	}
-	c.agents.due = time.Time{}
-	all := c.board.Agents(c.agents.before)
-	c.mu.Unlock()
-	_ = c.Keeper.Do(agentsFile, func() error { // the Keeper says the error
-		data, err := json.Marshal(all)
-		if err == nil {
-			err = statefile.Write(filepath.Join(c.StateDir, agentsFile), append(data, '\n'), 0o600)
-		}
-		if err != nil {
-			return fmt.Errorf("a restart forgets what agents said: %w", err)
-		}
-		return nil
-	})
 }

@@ -127,7 +127,7 @@ func TestAgentWordsStayOverARestart(t *testing.T) {
 		weight(before)
 		before.hears(test.says)
 		was := weight(before)
-		before.saveAgents(time.Now().Add(time.Minute))
+		before.save(&before.agents.kept, time.Now().Add(time.Minute))
 
 		have = kernelWith(tab, server.addr, was)
 		after := restarted(t, dir)
@@ -181,7 +181,7 @@ func TestAgentsFile(t *testing.T) {
 	for _, hold := range []bool{true, false} {
 		r.Overlay(sources.Merged{Table: table(c, server)}, &kernel.Observed{}, hold)
 		r.hears(probe.Result{Outcome: probe.OK, Verdict: map[bool]probe.Verdict{true: probe.Drain, false: probe.Maint}[hold]})
-		r.saveAgents(time.Now())
+		r.save(&r.agents.kept, time.Now())
 		data, _ := os.ReadFile(path)
 		if kept := strings.Contains(string(data), "10.2.9.9:6666"); kept != hold {
 			t.Errorf("hold %v: %s", hold, data)

@@ -2,6 +2,7 @@ package checker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,6 +89,8 @@ func New(o Options) (*Checker, error) {
 		Options: o, settings: o.Settings, targets: map[health.Key]*target{},
 		news: make(chan struct{}, 1), tables: make(chan struct{}, 1), prunes: make(chan struct{}, 1),
 	}
+	c.agents.kept = kept{name: agentsFile, lost: "what agents said", content: func() json.Marshaler { return c.board.Agents(c.agents.before) }}
+	c.since.kept = kept{name: sinceFile, lost: "since when endpoints are up or down", content: c.sinceContent}
 	var err error
 	c.prober.ExecDirs = o.ExecDirs
 	if c.prober.Credential, err = Credential(o.Settings.ExecUser); err != nil {
@@ -142,8 +145,7 @@ func (c *Checker) Run(ctx context.Context) {
 	running.Go(func() { c.runner.Run(ctx) })
 	running.Go(func() { c.tell(ctx) })
 	running.Go(func() { c.prune(ctx) })
-	running.Go(func() { c.keepAgents(ctx) })
-	running.Go(func() { c.keepSince(ctx) })
+	running.Go(func() { c.keepFiles(ctx, &c.agents.kept, &c.since.kept) })
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
 	for {

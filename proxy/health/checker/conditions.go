@@ -69,16 +69,27 @@ func darkText(d *darkCheck, now time.Time) string {
 // lateSaid is how late a probe is at least to be said.
 const lateSaid = 5 * time.Second
 
-// lateConditions says which services have probes that wait for a place. Exec checks have a line of their own in status.
+// lateConditions says which services have probes that wait for a place, and which limit makes them wait.
 func lateConditions(starved []probe.Starved, now time.Time) []condition.Condition {
 	var list []condition.Condition
 	for _, s := range starved {
 		late := now.Sub(s.Since).Round(time.Second)
-		if s.Programs || late < lateSaid {
+		if late < lateSaid {
 			continue
 		}
-		text := fmt.Sprintf("probes of %s wait for a place, the first for %s: the last results count", sources.Count(s.Targets, "endpoint"), late)
-		list = append(list, condition.Condition{Subject: "checks of " + s.Service, Text: text})
+		subject, limit := "checks of ", "health.maxInFlight"
+		if s.Programs {
+			subject, limit = "exec checks of ", "health.execMaxRunning"
+		}
+		if s.Paced {
+			limit = "health.maxProbesPerSecond"
+		}
+		list = append(list, condition.Condition{
+			Subject: subject + s.Service,
+			Text: fmt.Sprintf("probes of %s wait for a place, the first for %s: the last results count",
+				sources.Count(s.Targets, "endpoint"), late),
+			Hint: "make its timeouts shorter and intervals longer, or raise " + limit,
+		})
 	}
 	return list
 }

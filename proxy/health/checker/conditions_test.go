@@ -3,10 +3,12 @@ package checker
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
+	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -37,6 +39,29 @@ func TestDarkSubject(t *testing.T) {
 		}
 		if got := fmt.Sprintf("%s [%s]", list[0], list[0].Hint); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// TestLateNamesItsLimit: probes that wait for a place are a condition, also those of programs, and its hint names the limit.
+func TestLateNamesItsLimit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	late := probe.Starved{Service: "web", Targets: 2, Since: now.Add(-7 * time.Second)}
+	for want, of := range map[string]func(*probe.Starved){
+		"checks of web: health.maxInFlight":         func(*probe.Starved) {},
+		"checks of web: health.maxProbesPerSecond":  func(s *probe.Starved) { s.Paced = true },
+		"exec checks of web: health.execMaxRunning": func(s *probe.Starved) { s.Programs = true },
+	} {
+		s := late
+		of(&s)
+		list := lateConditions([]probe.Starved{s, {Service: "soon", Targets: 1, Since: now.Add(-4 * time.Second)}}, now)
+		if len(list) != 1 {
+			t.Fatalf("%v", list)
+		}
+		subject, limit, _ := strings.Cut(want, ": ")
+		if c := list[0]; c.Subject != subject || !strings.HasSuffix(c.Hint, "or raise "+limit) ||
+			c.Text != "probes of 2 endpoints wait for a place, the first for 7s: the last results count" {
+			t.Errorf("%+v, want %s", c, want)
 		}
 	}
 }

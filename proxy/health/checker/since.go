@@ -1,7 +1,6 @@
 package checker
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,10 +22,17 @@ const (
 	sincePeriod = 5 * time.Second
 )
 
-// since is the file on its way to the disk. The checker's lock is for it.
+// since is the file. The checker's lock is for it.
 type since struct {
 	before health.Since // of an earlier run, until the tables of all sources are there
-	due    time.Time    // when the file is to be written; zero = it is up to date
+	kept
+}
+
+func (c *Checker) sinceContent() json.Marshaler {
+	if c.since.before != nil {
+		return nil
+	}
+	return c.board.Changes()
 }
 
 func readSince(stateDir string) (health.Since, error) {
@@ -52,41 +58,4 @@ func (s *since) changed(events []health.Event) {
 			s.due = events[i].At.Add(sincePeriod)
 		}
 	}
-}
-
-// keepSince writes the file, until ctx ends and once more then.
-func (c *Checker) keepSince(ctx context.Context) {
-	ticks := time.NewTicker(tick)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			c.saveSince(time.Now().Add(sincePeriod))
-			return
-		case now := <-ticks.C:
-			c.saveSince(now)
-		}
-	}
-}
-
-// saveSince writes the file if it is due, without the lock: a disk may block it.
-func (c *Checker) saveSince(now time.Time) {
-	c.mu.Lock()
-	if c.since.due.IsZero() || now.Before(c.since.due) || c.since.before != nil {
-		c.mu.Unlock()
-		return
-	}
-	c.since.due = time.Time{}
-	all := c.board.Since()
-	c.mu.Unlock()
-	_ = c.Keeper.Do(sinceFile, func() error { // the Keeper says the error
-		data, err := json.Marshal(all)
-		if err == nil {
-			err = statefile.Write(filepath.Join(c.StateDir, sinceFile), append(data, '\n'), 0o600)
-		}
-		if err != nil {
-			return fmt.Errorf("a restart forgets since when endpoints are up or down: %w", err)
-		}
-		return nil
-	})
 }

@@ -27,7 +27,7 @@ func TestRestartKeepsSinceAndReason(t *testing.T) {
 	if was.Phase != health.Down || was.Reason != "refused" || was.Changed.IsZero() {
 		t.Fatalf("%+v", was)
 	}
-	before.saveSince(time.Now().Add(time.Minute))
+	before.save(&before.since.kept, time.Now().Add(time.Minute))
 	for weight, want := range map[uint32]health.State{0: {Phase: health.Down, Reason: "refused", Changed: was.Changed}, 1: {Phase: health.Up}} {
 		after := restarted(t, dir)
 		after.Overlay(sources.Merged{Table: tab}, kernelWith(tab, server.addr, weight), false)

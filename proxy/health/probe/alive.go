@@ -47,6 +47,7 @@ func (q *queue) overdue(at time.Duration) bool {
 type Starved struct {
 	Service  string
 	Programs bool // of exec checks, whose places are others
+	Paced    bool // Limits.PerSecond keeps them waiting
 	Targets  int
 	Since    time.Time // the oldest was due
 }
@@ -58,7 +59,7 @@ func (r *Runner) Starved() []Starved {
 	var list []Starved
 	at := r.now()
 	for k, g := range r.groups {
-		x := Starved{Service: k.service, Programs: k.lane == &r.programs}
+		x := Starved{Service: k.service, Programs: k.lane == &r.programs, Paced: r.pacing}
 		for i := range g.shares {
 			for _, t := range g.shares[i].due {
 				if at-t.Target.due <= overdue*t.every {

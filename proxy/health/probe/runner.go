@@ -47,6 +47,7 @@ type Runner struct {
 	running  list
 	charged  time.Duration // see charge
 	paced    time.Duration
+	pacing   bool          // the pace ended the last turn, and others wait
 	sleeps   time.Duration // until when the loop sleeps
 	stats    Stats
 	stall    stall
@@ -188,7 +189,7 @@ func (r *Runner) turn(ctx context.Context, now time.Duration) time.Duration {
 	}
 	r.cut(&r.others, now)
 	r.cut(&r.programs, now)
-	if r.paced > now && r.others.waits()+r.programs.waits() > 0 {
+	if r.pacing = r.paced > now && r.others.waits()+r.programs.waits() > 0; r.pacing {
 		r.sleeps = min(r.sleeps, r.paced)
 	}
 	if len(r.running) > 0 {
