@@ -236,6 +236,7 @@ func TestEnd(t *testing.T) {
 				ring.Add(events.Event{Kind: events.Draining, Text: "drains"}, events.Event{Kind: events.Blind, Text: "c"})
 				end()
 				<-ended
+				synctest.Wait()
 				told = append(told, "end "+time.Since(start).String())
 				if got := strings.Join(told, "; "); got != c.want {
 					t.Errorf("%s, want %s", got, c.want)

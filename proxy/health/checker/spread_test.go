@@ -3,6 +3,7 @@ package checker
 import (
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -12,7 +13,9 @@ import (
 
 // TestNewTargetsAreSpread: the first probes of a new table are spread over the interval. Targets keep their distance
 // from each other, so a shorter time would crowd all later probes, too.
-func TestNewTargetsAreSpread(t *testing.T) {
+func TestNewTargetsAreSpread(t *testing.T) { synctest.Test(t, newTargetsAreSpread) }
+
+func newTargetsAreSpread(t *testing.T) {
 	c, err := New(Options{
 		StateDir: t.TempDir(), Settings: Settings{Defaults: sources.DefaultHealthCheck()}, Log: slog.New(slog.DiscardHandler), Wake: func() {},
 	})

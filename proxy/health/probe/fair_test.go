@@ -94,14 +94,16 @@ func (c crowded) test(t *testing.T) {
 			}
 			return c.interval
 		}
-		add := func(n int, service string, timeout, interval time.Duration) netip.AddrPort {
+		add := func(n int, service string, timeout, interval time.Duration) {
 			x := target(n)
 			x.Probe, x.Service = &sources.Probe{Type: kind, Timeout: timeout}, service
 			w.Add(x, interval)
-			return x.Address
 		}
 		for n := range 3 {
-			web[add(1<<20+n, "web", 2*time.Second, every)] = true
+			web[target(1<<20+n).Address] = true
+		}
+		for n := range 3 {
+			add(1<<20+n, "web", 2*time.Second, every)
 		}
 		if !c.fresh {
 			w.sleep(8 * time.Second) // they are known as prompt

@@ -22,6 +22,8 @@ type world struct {
 	next   func(*Target, Result) time.Duration
 
 	*Runner
+	asking sync.Mutex // held by answer
+
 	mu     sync.Mutex
 	starts map[netip.AddrPort][]time.Duration
 	now    map[netip.AddrPort]int
@@ -74,7 +76,9 @@ func (w *world) do(ctx context.Context, _ *sources.Probe, target netip.AddrPort,
 	}
 	w.most = max(w.most, len(w.now))
 	w.mu.Unlock()
+	w.asking.Lock()
 	result, takes := w.answer(at, target)
+	w.asking.Unlock()
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():
