@@ -7,6 +7,8 @@ type Kind string
 const (
 	// Unkept: a file in stateDir could not be written. The subject is the file.
 	Unkept Kind = "unkept"
+	// Unpublished: announce.file could not be written. The subject is "announce.file".
+	Unpublished Kind = "unpublished"
 	// Displaced: a service is served where a program of this host listens. The subject is the address and port.
 	Displaced Kind = "displaced"
 	// Unlistened: it cannot be read which programs of this host listen.
@@ -37,6 +39,8 @@ type row struct {
 var kinds = []row{
 	{OtherRules, "rules of an earlier run or of kube-proxy, in the other back end of iptables, still translate and refuse packets",
 		"install the tools of both back ends: the next sync removes the rules"},
+	{Unpublished, "routing daemons do not know what this node serves: announce.file cannot be written",
+		"svcproxy doctor; the directory of announce.file must be writable for the user of svcproxy"},
 	{ConntrackFull, "new connections are lost: connection tracking has no room for them", "svcproxy doctor"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room for them", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
 	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},

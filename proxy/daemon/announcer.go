@@ -17,6 +17,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
+// announceFile is the name of announce.file for the Keeper.
+const announceFile = "announce.file"
+
 // announcer decides for the loop which VIPs are announced, and writes announce.file after each sync.
 type announcer struct {
 	daemon *daemon
@@ -134,7 +137,7 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 			return nil
 		}
 	}
-	_ = a.daemon.keeper.Do("announce.file", publish) // the Keeper says the error
+	_ = a.daemon.keeper.Do(announceFile, publish) // the Keeper says the error
 }
 
 // remember corrects what is remembered after a sync that did not carry out its whole plan: what the kernel lacked was not

@@ -243,13 +243,16 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	return err
 }
 
-// unkept says that a file in stateDir cannot be written, or that it can again.
+// unkept says that a file in stateDir, or announce.file, cannot be written, or that it can again.
 func (d *daemon) unkept(file string, err error) {
-	text := ""
+	kind, text := condition.Unkept, ""
+	if file == announceFile {
+		kind = condition.Unpublished
+	}
 	if err != nil {
 		text = "cannot be written: " + err.Error()
 	}
-	d.conditions.Set(condition.Unkept, file, text, "")
+	d.conditions.Set(kind, file, text, "")
 }
 
 // farewell says what a stop means in the mode.
