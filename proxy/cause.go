@@ -14,6 +14,7 @@ const (
 	CauseConfig Cause = "config"
 	CauseAsked  Cause = "asked"
 	CauseHealth Cause = "health"
+	CauseRules  Cause = "rules"
 	CausePeriod Cause = "period"
 	CauseDrain  Cause = "drain"
 )
@@ -31,6 +32,7 @@ var causes = []struct {
 	{CauseNode, "the node's addresses changed, or a program stopped listening"},
 	{CauseConfig, "the configuration changed"},
 	{CauseAsked, "a signal or a command asked for a full check"},
+	{CauseRules, "another program changed rules of nftables"},
 	{CauseHealth, "the health of an endpoint changed, or an order of the operator"},
 	{CausePeriod, "a check of the kernel, or of a part of it, was due"},
 	{CauseDrain, "a draining real server was due for a look at its connections"},
@@ -46,7 +48,7 @@ func Causes() []Cause {
 }
 
 // verifies reports whether the sync only compares: what it then changes, another program had changed.
-func (c Cause) verifies() bool { return c == CausePeriod || c == CauseAsked }
+func (c Cause) verifies() bool { return c == CausePeriod || c == CauseAsked || c == CauseRules }
 
 // Meaning explains the cause to an operator; "" for a cause that is not in
 // Causes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type inbox struct {
 	times     times // of the changes that no sync has taken yet
 	asked     Cause // of a full check that no sync has taken yet; "" without one
 	asks      uint64
+	writers   []string // that changed rules since the last check of them
 	wake      chan struct{}
 }
 
@@ -95,6 +97,29 @@ func (in *inbox) isAsked() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.asked != ""
+}
+
+// mostWriters is how many processes are named.
+const mostWriters = 3
+
+// wrote notes who changed rules.
+func (in *inbox) wrote(by []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, w := range by {
+		if w != "" && len(in.writers) < mostWriters && !slices.Contains(in.writers, w) {
+			in.writers = append(in.writers, w)
+		}
+	}
+}
+
+// takeWriters returns who changed rules since the last call.
+func (in *inbox) takeWriters() string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	by := strings.Join(in.writers, ", ")
+	in.writers = nil
+	return by
 }
 
 func (in *inbox) setFacts(facts sources.HostFacts) {

@@ -48,6 +48,10 @@ type pace struct {
 	next   int
 	whole  bool
 
+	written  bool // another program changed rules since they were checked
+	checking bool // the sync that runs checks them for that reason
+	rules    budget
+
 	lastSync, lastCheck time.Time // zero before the first
 
 	// quickCheckGap is the current gap between quick checks, and alarm says that the
@@ -124,7 +128,10 @@ func (p pace) due() time.Time {
 		earlier(p.wake)
 	}
 	if soonest := p.lastSync.Add(p.minGap); due.Before(soonest) {
-		return soonest
+		due = soonest
+	}
+	if next := p.rules.next(); p.written && next.Before(due) {
+		return next
 	}
 	return due
 }
@@ -158,7 +165,7 @@ func (p pace) check(now time.Time) (verify.Shard, bool) {
 	case p.lastCheck.IsZero():
 		return verify.Everything, true
 	case now.Before(p.checkDue()):
-		return verify.Shard{}, false
+		return verify.Shard{}, p.rulesDue(now) // of what all shards have, chains among it
 	case p.failures > 0 || p.whole || len(p.shards) == 0:
 		return verify.Everything, true
 	}

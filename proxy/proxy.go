@@ -186,6 +186,8 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 			if p.in.isAsked() { // else a sync took the request first
 				p.pace.lastCheck = time.Time{}
 			}
+		case <-p.requests.written:
+			p.pace.written = true
 		case <-p.requests.replan:
 			p.pace.replan = true
 		case periods := <-p.requests.periods:

@@ -51,7 +51,7 @@ func (m *reading) verify(ctx context.Context, shard verify.Shard, r *Report) err
 		m.valid = false
 		return fmt.Errorf("checking the kernel: %w", err)
 	}
-	r.Checked, r.Full, r.Differed = true, shard == verify.Everything, !same
+	r.Checked, r.Full, r.Differed = shard != (verify.Shard{}), shard == verify.Everything, !same
 	if !same {
 		return m.reread(ctx, r)
 	}

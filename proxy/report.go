@@ -18,6 +18,8 @@ type Report struct {
 	// Checked: a shard of the kernel, or all of it, was compared with the last reading.
 	// Full: it was all of it. Differed: it was not as known, so all of it was read.
 	Checked, Full, Differed bool
+	// By names the processes that changed rules before a check of them; "" if none is known.
+	By string
 	// Read: the plan is that of a valid reading of the kernel. Without one, Plan has no more than ops.
 	Read bool
 

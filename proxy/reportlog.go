@@ -87,7 +87,11 @@ func (r Report) log(log *slog.Logger) {
 			log.Warn("drift", "more", len(repairs)-i)
 			break
 		}
-		log.Warn("drift", "repair", o.String())
+		attrs := []any{"repair", o.String()}
+		if r.By != "" {
+			attrs = append(attrs, "by", r.By)
+		}
+		log.Warn("drift", attrs...)
 	}
 	add, change, remove := r.Plan.Counts()
 	attrs := []any{

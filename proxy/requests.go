@@ -11,6 +11,7 @@ type requests struct {
 	check   chan struct{} // a full check is in the inbox
 	replan  chan struct{} // the health overlay is to be applied again
 	dump    chan struct{}
+	written chan struct{} // rules were changed by the writers in the inbox
 	alive   chan struct{} // unbuffered: the loop answers by receiving
 	periods chan periods
 }
@@ -19,7 +20,10 @@ type requests struct {
 type periods struct{ sync, minSync time.Duration }
 
 func newRequests() requests {
-	return requests{check: make(chan struct{}, 1), replan: make(chan struct{}, 1), dump: make(chan struct{}, 1), alive: make(chan struct{}), periods: make(chan periods, 1)}
+	return requests{
+		check: make(chan struct{}, 1), replan: make(chan struct{}, 1), dump: make(chan struct{}, 1),
+		written: make(chan struct{}, 1), alive: make(chan struct{}), periods: make(chan periods, 1),
+	}
 }
 
 // replans takes a request of Replan that the loop has not received.
@@ -50,6 +54,16 @@ func (p *Proxy) Replan() {
 	p.backlog.queued(time.Now())
 	select {
 	case p.requests.replan <- struct{}{}:
+	default: // the loop has not received the last one yet
+	}
+}
+
+// RulesChanged requests a check of the rules, because other processes changed some. They are named to people; "" is an
+// unknown one. It may be called from any goroutine.
+func (p *Proxy) RulesChanged(by []string) {
+	p.in.wrote(by)
+	select {
+	case p.requests.written <- struct{}{}:
 	default: // the loop has not received the last one yet
 	}
 }

@@ -72,10 +72,14 @@ func (p *Proxy) accept(now time.Time) Report {
 		p.asked, p.pace.lastCheck = p.input.asked, time.Time{}
 	}
 	p.pending = p.pending.oldest(p.input.times)
-	return Report{
+	r := Report{
 		Start: now, Cause: p.cause(now), Waiting: p.input.waiting, Asked: p.input.asks,
 		Seen: p.pending.seen, Changed: p.pending.emitted,
 	}
+	if p.pace.checksRules(now) {
+		r.By = p.in.takeWriters()
+	}
+	return r
 }
 
 // cause is why the sync that begins now was due.
@@ -94,6 +98,8 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseProbe
 	case p.asked != "":
 		return p.asked
+	case p.pace.rulesDue(now):
+		return CauseRules
 	case p.pace.overlaid(now):
 		return CauseHealth
 	case check:
@@ -278,6 +284,7 @@ func (p *Proxy) conclude(now time.Time, r Report) {
 	if r.Left > 0 {
 		p.pace.left = r.Cause
 	}
+	p.pace.checkedRules(now, &r)
 	if r.Err != nil {
 		if r.Full || !p.reading.valid { // else only ops failed that had failed before: they keep their pace
 			p.pace.failed(now)

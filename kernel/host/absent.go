@@ -74,9 +74,11 @@ func (noTables) Others(context.Context, kernel.Names) ([]kernel.OtherChain, erro
 func (noTables) ApplyOthers(_ context.Context, ops []kernel.Op) []error {
 	return refused(ops, "iptables")
 }
-func (noTables) Tools() []iptables.Tool { return nil }
-func (noTables) Stats() iptables.Stats  { return iptables.Stats{} }
-func (noTables) Close() error           { return nil }
+func (noTables) Tools() []iptables.Tool                     { return nil }
+func (noTables) Subscribe() (*iptables.Subscription, error) { return nil, nil }
+func (noTables) Hold() error                                { return nil }
+func (noTables) Stats() iptables.Stats                      { return iptables.Stats{} }
+func (noTables) Close() error                               { return nil }
 
 // noFlows stands for connection tracking on a machine without.
 type noFlows struct{}

@@ -121,6 +121,28 @@ func (k *Kernel) Subscribe() (*link.Subscription, error) {
 	return s, nil
 }
 
+// WatchRules reports processes that change rules of nftables, except our own, until ctx ends. It calls ready when it
+// has begun. It reports none if our
+// rules are in the legacy tables, which have no notifications. notify gets their names, "" for an unknown one.
+func (k *Kernel) WatchRules(ctx context.Context, ready func(), notify func(by []string)) error {
+	s, err := k.tables.Subscribe()
+	if s == nil || err != nil {
+		return err
+	}
+	ready()
+	return s.Watch(ctx, func(writers []iptables.Writer) {
+		by := make([]string, len(writers))
+		for i, w := range writers {
+			by[i] = w.String()
+		}
+		notify(by)
+	})
+}
+
+// HoldConnections keeps open connections translated while another program has removed all rules: see
+// iptables.Tables.Hold.
+func (k *Kernel) HoldConnections() error { return k.tables.Hold() }
+
 // HasIPv6 says whether the network namespace has IPv6.
 func HasIPv6() bool {
 	_, err := os.Stat("/proc/thread-self/net/if_inet6")

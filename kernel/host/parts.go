@@ -52,6 +52,8 @@ type tables interface {
 	Apply(context.Context, []kernel.Op) []error
 	ApplyOthers(context.Context, []kernel.Op) []error
 	Tools() []iptables.Tool
+	Subscribe() (*iptables.Subscription, error)
+	Hold() error
 	Stats() iptables.Stats
 	Close() error
 }

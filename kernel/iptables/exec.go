@@ -134,6 +134,9 @@ func startAt(ctx context.Context, path, stdin string, argv []string) Wait {
 	// A child of the tool, such as modprobe, may keep the pipes open.
 	cmd.WaitDelay = time.Second
 	err := cmd.Start()
+	if err == nil {
+		started.add(cmd.Process.Pid)
+	}
 	return func() (string, error) {
 		defer cancel()
 		if err == nil {

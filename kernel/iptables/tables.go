@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type Tables struct {
 	families []*family
 	others   []*family // of the back ends that are not written
 	bases    baseChains
+	held     *nl.Conn // see Hold
 
 	readers, writers, activity atomic.Uint64
 }
@@ -144,6 +146,9 @@ func (t *Tables) active() (end func()) {
 // Close releases the sockets.
 func (t *Tables) Close() error {
 	first := t.bases.Close()
+	if t.held != nil {
+		first = errors.Join(first, t.held.Close())
+	}
 	for _, f := range slices.Concat(t.families, t.others) {
 		if f.stamp == nil {
 			continue

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
 // Each address is asked for twice, in case a packet is lost. A Linux host answers ARP at once, and
@@ -161,9 +162,9 @@ func (n *neighborhood) socket() (int, error) {
 // protocol returns the EtherType in network byte order.
 func (n *neighborhood) protocol() uint16 {
 	if n.family == kernel.IPv6 {
-		return uint16(swap16(unix.ETH_P_IPV6))
+		return uint16(nl.Swap16(unix.ETH_P_IPV6))
 	}
-	return uint16(swap16(unix.ETH_P_ARP))
+	return uint16(nl.Swap16(unix.ETH_P_ARP))
 }
 
 func (n *neighborhood) close() { unix.Close(n.fd) }

@@ -178,7 +178,7 @@ func (s *Subscription) own(index int) {
 	}
 	s.ours = index
 	// If this fails, judge drops the messages.
-	_ = attach(s.events, index)
+	_ = nl.Attach(s.events, filter(index))
 }
 
 // reread reads the node and reports whether the facts differ from the last reading.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
 // soon is the longest time from a change to its report. It takes about 60 ms, of which 50 are the
@@ -151,7 +152,7 @@ func TestFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := attach(f, d.index); err != nil {
+	if err := nl.Attach(f, filter(d.index)); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, l, add(vips(1000)...))

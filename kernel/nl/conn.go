@@ -116,7 +116,7 @@ func (c *Conn) Send(b *Batch) error {
 	for i := 0; i < b.Len(); {
 		j := b.chunk(i)
 		var err error
-		failed, err = c.exchange(b, i, j, failed)
+		failed, err = c.exchange(b, i, j, j-1, failed)
 		if err != nil {
 			failed = spread(failed, i, j, fmt.Errorf("%w: %w", ErrUnknown, err))
 			if !errors.Is(err, unix.ENOBUFS) {
@@ -133,6 +133,23 @@ func (c *Conn) Send(b *Batch) error {
 	return &BatchError{Sent: b.Len(), Messages: failed}
 }
 
+// Commit sends the messages of the batch as one transaction of nftables: all take effect, or none. The caller begins it
+// with NFNL_MSG_BATCH_BEGIN and ends it with NFNL_MSG_BATCH_END. The error is a *BatchError with the first refusal.
+func (c *Conn) Commit(b *Batch) error {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	// Before Linux 6.10 the kernel acknowledges the end of no transaction.
+	failed, err := c.exchange(b, 0, b.Len(), b.Len()-2, nil)
+	if err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return &BatchError{Sent: b.Len(), Messages: failed[:1]}
+	}
+	return nil
+}
+
 // chunk returns the end of the messages from i on that go in one send.
 func (b *Batch) chunk(i int) int {
 	j := i + 1
@@ -142,15 +159,16 @@ func (b *Batch) chunk(i int) int {
 	return j
 }
 
-// exchange sends messages i to j-1 in one datagram and collects errors until the last message is
-// answered. A non-nil error means that answers to this datagram are lost.
-func (c *Conn) exchange(b *Batch, i, j int, failed []MessageError) ([]MessageError, error) {
+// exchange sends messages i to j-1 in one datagram and collects errors until message end is answered. If that is
+// not the last one, they are a transaction, and its first error is the answer. A non-nil error means that answers
+// to this datagram are lost.
+func (c *Conn) exchange(b *Batch, i, j, end int, failed []MessageError) ([]MessageError, error) {
 	if err := c.connect(); err != nil {
 		return failed, err
 	}
 	first := c.seq + 1
 	for k := i; k < j; k++ {
-		b.stamp(k, first+uint32(k-i), k == j-1, 0)
+		b.stamp(k, first+uint32(k-i), k == end, 0)
 	}
 	c.seq += uint32(j - i)
 	c.messages.Add(uint64(j - i))
@@ -180,7 +198,7 @@ func (c *Conn) exchange(b *Batch, i, j int, failed []MessageError) ([]MessageErr
 			if refusal != nil {
 				failed = append(failed, MessageError{Index: i + k, Err: refusal, Echo: echo})
 			}
-			last = last || k == j-i-1
+			last = last || i+k == end || refusal != nil && end < j-1
 		}
 	}
 	return failed, nil

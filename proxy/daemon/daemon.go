@@ -130,6 +130,11 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.OwnsDevice(ctx, d.kernel, s.Config.Names()); err != nil {
 		return err
 	}
+	if slices.Contains(d.mode.Needs(), kernel.IPTablesAdapter) {
+		if err := d.kernel.HoldConnections(); err != nil {
+			d.log.Warn("nft flush ruleset of another program will reset masqueraded connections", "err", err)
+		}
+	}
 	d.machine = s.Machine
 	if err := d.hasScheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
@@ -230,6 +235,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
 	go d.watchLimits(ctx, s.relay)
+	go d.watchRules(ctx)
 	go d.checker.Run(ctx)
 	if len(d.fallbacks) > 0 {
 		recheck := time.NewTicker(recheckPeriod)

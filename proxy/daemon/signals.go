@@ -57,16 +57,30 @@ func (d *daemon) handleReloads(ctx context.Context, asked <-chan os.Signal) {
 	}
 }
 
-// watchNode asks for a full check when the node's addresses change. While the kernel cannot be watched, it asks for one
-// every 10 s.
+// watchNode asks for a full check when the node's addresses change.
 func (d *daemon) watchNode(ctx context.Context) {
-	const what = "addresses of this node"
-	for {
+	check := func() { d.proxy.Check(proxy.CauseNode) }
+	d.watch(ctx, "addresses of this node", check, func(ready func()) error {
 		changes, err := d.kernel.Subscribe()
-		if err == nil {
-			d.unwatched(what, nil)
-			err = changes.Watch(ctx, func() { d.proxy.Check(proxy.CauseNode) })
+		if err != nil {
+			return err
 		}
+		ready()
+		return changes.Watch(ctx, check)
+	})
+}
+
+// watchRules asks for a check of the rules when another program changes rules of nftables.
+func (d *daemon) watchRules(ctx context.Context) {
+	d.watch(ctx, "rules of nftables", func() { d.proxy.RulesChanged(nil) }, func(ready func()) error {
+		return d.kernel.WatchRules(ctx, ready, d.proxy.RulesChanged)
+	})
+}
+
+// watch runs what tells of changes until ctx ends. While that fails, it asks for a check every 10 s.
+func (d *daemon) watch(ctx context.Context, what string, check func(), run func(ready func()) error) {
+	for {
+		err := run(func() { d.unwatched(what, nil) })
 		if err == nil {
 			return
 		}
@@ -75,7 +89,7 @@ func (d *daemon) watchNode(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(file.RewatchAfter):
-			d.proxy.Check(proxy.CauseNode)
+			check()
 		}
 	}
 }

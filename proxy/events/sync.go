@@ -93,7 +93,11 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		return Event{}, false // events of Health say what happened to endpoints
 	}
 	if repairs := r.Repairs(); len(repairs) > 0 {
-		return Event{Kind: Drift, Text: joined(repairs, kernel.Op.String), Ops: count(repairs, r.Err)}, true
+		text := joined(repairs, kernel.Op.String)
+		if r.By != "" {
+			text = "after " + r.By + " changed rules: " + text
+		}
+		return Event{Kind: Drift, Text: text, Ops: count(repairs, r.Err)}, true
 	}
 	e := Event{Kind: kindOf(r.Cause), Times: timesOf(r)}
 	ops, ends := r.Plan.Ops, func(o kernel.Op) bool { return proxy.EndsDrain(o) || endsRuleDrain(before.Drains, o) }

@@ -2,6 +2,7 @@ package events
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +35,20 @@ func TestChangeNamesTheAskerOfFilesAlone(t *testing.T) {
 		if e, ok := change(new(proxy.Snapshot), now); !ok || e.By != want {
 			t.Errorf("%s: by %q, %t", source, e.By, ok)
 		}
+	}
+}
+
+// Repairs after a change of rules name the processes that made it.
+func TestDriftNamesTheWriter(t *testing.T) {
+	op := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES"}}
+	now := &proxy.Snapshot{Report: proxy.Report{Cause: proxy.CauseRules, By: "nft (pid 7)"}}
+	now.Report.Plan.Ops = []kernel.Op{op}
+	const want = "after nft (pid 7) changed rules: + chain "
+	if e, ok := change(new(proxy.Snapshot), now); !ok || e.Kind != Drift || !strings.HasPrefix(e.Text, want) {
+		t.Errorf("%+v, %t", e, ok)
+	}
+	now.Report.Plan.Ops = nil
+	if e, ok := change(new(proxy.Snapshot), now); ok {
+		t.Errorf("nothing of ours changed: %+v", e)
 	}
 }

@@ -49,8 +49,17 @@ func TestAdoptionAndIdleChecksWriteAndExecuteNothing(t *testing.T) {
 	}))
 	must(t, n.Stop())
 
+	held := 0
 	for _, w := range trace.Writes() { // of programs it executed, too
+		if strings.HasPrefix(w.Type, "NFNL_MSG_BATCH_") || strings.HasSuffix(w.Type, "|NFT_MSG_NEWTABLE") ||
+			strings.HasSuffix(w.Type, "|NFT_MSG_NEWCHAIN") || strings.HasSuffix(w.Type, "|NFT_MSG_NEWRULE") {
+			held++
+			continue
+		}
 		t.Errorf("written: %s", w.Type)
+	}
+	if held > 6 { // the table that keeps connections belongs to the process, so each start makes it
+		t.Errorf("%d messages written to nftables", held)
 	}
 	starts := fullReads(trace)
 	for _, program := range trace[starts[1]:].Execs() {

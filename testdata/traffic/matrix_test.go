@@ -142,6 +142,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestUDPScaledToZeroIsRefused`},
 	{"ipvs iptables", "asks what rules do, and mode userspace has none", `
 		TestExplainIsTrue
+		TestFlushedRulesetIsRepairedAtOnce
 		TestRuleOfNFTHidesItsTable
 		TestExplainKnowsTheWayBack
 		TestEndpointsOnAnUnfilteredBridgeAreReported
