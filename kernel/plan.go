@@ -116,15 +116,15 @@ func (p Plan) Summary() string {
 	return s
 }
 
-// Counts gives the number of ops by verb.
+// Counts gives the number of ops by verb. Flows are not among them: they may have no entry that could be removed.
 func (p Plan) Counts() (add, change, remove int) {
 	for _, o := range p.Ops {
-		switch o.Verb {
-		case Add:
+		switch {
+		case o.Verb == Add:
 			add++
-		case Change:
+		case o.Verb == Change:
 			change++
-		case Remove:
+		case o.Object.Kind() != KindFlow:
 			remove++
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // else and exit.
 type runCommand struct {
 	*Env
-	cleanup, version bool
+	cleanup, initOnly, version bool
 }
 
 // Run is the command run.
@@ -37,6 +37,7 @@ root, or CAP_NET_ADMIN and CAP_NET_RAW. On the node, systemctl start svcproxy ru
 
 func (r *runCommand) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.cleanup, "cleanup", false, "remove everything that svcproxy made, like svcproxy cleanup, and exit")
+	fs.BoolVar(&r.initOnly, "init-only", false, "set the kernel parameters of the configuration, and exit")
 	fs.BoolVar(&r.version, "version", false, "print the version and exit")
 }
 
@@ -49,5 +50,9 @@ func (r *runCommand) run(ctx context.Context, args []string) error {
 	case r.cleanup:
 		return Cleanup(r.Env).Run(ctx, args)
 	}
-	return daemon.Run(ctx, daemon.Options{Flags: r.config, Version: r.Version, Log: r.Err})
+	o := daemon.Options{Flags: r.config, Version: r.Version, Log: r.Err}
+	if r.initOnly {
+		return daemon.Init(ctx, o)
+	}
+	return daemon.Run(ctx, o)
 }

@@ -13,12 +13,14 @@ import (
 // check checks fields that depend on each other, and warns of those without effect.
 func (d *decoder) check() {
 	c := &d.config
-	if c.IPTables.MinSyncPeriod > c.IPTables.SyncPeriod {
+	// As in kube-proxy, nobody asks about the periods of another mode than the configured one.
+	if c.Mode != mode.IPVS && c.IPTables.MinSyncPeriod > c.IPTables.SyncPeriod {
 		d.conflict("iptables.minSyncPeriod", "iptables.syncPeriod", "must not be longer than")
 	}
-	if c.IPVS.MinSyncPeriod > c.IPVS.SyncPeriod {
+	if (c.Mode == mode.IPVS || c.Mode == "") && c.IPVS.MinSyncPeriod > c.IPVS.SyncPeriod {
 		d.conflict("ipvs.minSyncPeriod", "ipvs.syncPeriod", "must not be longer than")
 	}
+	d.warnOfUpstream()
 	d.needs("BridgeInterface", "detectLocal.bridgeInterface", c.BridgeInterface)
 	d.needs("InterfaceNamePrefix", "detectLocal.interfaceNamePrefix", c.InterfaceNamePrefix)
 	if c.DetectLocalMode == string(mode.DetectNodeCIDR) {
@@ -38,6 +40,21 @@ func (d *decoder) check() {
 	d.warnIdle()
 	for _, gate := range slices.Sorted(maps.Keys(c.FeatureGates)) {
 		d.warn("featureGates", fmt.Sprintf("gate %s is not known here and has no effect", spelt(gate)))
+	}
+}
+
+// warnOfUpstream warns of what a KubeProxyConfiguration leaves to defaults that have another meaning here. One that svcproxy
+// wrote means ours.
+func (d *decoder) warnOfUpstream() {
+	c := &d.config
+	if d.upstream.mode > 0 && c.Mode == "" {
+		d.warnAt(d.upstream.mode, `mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has that: write mode: iptables to keep it`)
+	}
+	_, flag := d.origins["iptables.localhostNodePorts"]
+	asked := c.Mode == mode.IPTables || c.Mode == "" && d.upstream.mode > 0
+	if d.upstream.localhost > 0 && asked && !flag && c.NodePortAddresses.hasLoopback() {
+		d.warnAt(d.upstream.localhost, "iptables.localhostNodePorts is not set, which is true for kube-proxy and false here: 127.0.0.1 does not serve node ports; "+
+			"in mode iptables localhostNodePorts: true makes it, and sets route_localnet")
 	}
 }
 

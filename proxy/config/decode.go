@@ -16,8 +16,9 @@ import (
 type decoder struct {
 	config   Config
 	file     string
-	origins  map[string]origin // by key; a key without one has its default
-	refused  map[string]bool   // keys with an invalid value
+	origins  map[string]origin             // by key; a key without one has its default
+	refused  map[string]bool               // keys with an invalid value
+	upstream struct{ mode, localhost int } // of a file of kube-proxy's: lines where defaults with another meaning there are left; or 0
 	problems []sources.Problem
 	warnings []sources.Problem
 }

@@ -19,8 +19,8 @@ type Flags struct {
 	given  []setting
 	master string // --master
 
-	old                                                 []*oldFlag
-	healthzPort, metricsPort, initOnly, cleanupIPTables oldFlag // in old, too
+	old                                       []*oldFlag
+	healthzPort, metricsPort, cleanupIPTables oldFlag // in old, too
 }
 
 // setting is one flag as given.

@@ -98,8 +98,8 @@ func (flags *Flags) addOld(fs *pflag.FlagSet) {
 		}
 	}
 	flags.healthzPort, flags.metricsPort = oldFlag{name: "healthz-port"}, oldFlag{name: "metrics-port"}
-	flags.initOnly, flags.cleanupIPTables = oldFlag{name: "init-only", toggle: true}, oldFlag{name: "cleanup-iptables", toggle: true}
-	for _, f := range []*oldFlag{&flags.healthzPort, &flags.metricsPort, &flags.initOnly, &flags.cleanupIPTables} {
+	flags.cleanupIPTables = oldFlag{name: "cleanup-iptables", toggle: true}
+	for _, f := range []*oldFlag{&flags.healthzPort, &flags.metricsPort, &flags.cleanupIPTables} {
 		add(f)
 	}
 }
@@ -113,14 +113,9 @@ func (d *decoder) oldFlags(flags *Flags) {
 	}
 	d.port(flags.healthzPort, "healthzBindAddress", &d.config.HealthzBindAddress)
 	d.port(flags.metricsPort, "metricsBindAddress", &d.config.MetricsBindAddress)
-	// The caller of these expects the process to end, so it must not serve.
-	d.refuseFlag(flags.initOnly, "has no counterpart: nothing needs more than CAP_NET_ADMIN and CAP_NET_RAW, leave it out")
-	d.refuseFlag(flags.cleanupIPTables, "is svcproxy cleanup, or --cleanup")
-}
-
-func (d *decoder) refuseFlag(f oldFlag, message string) {
-	if on, err := strconv.ParseBool(f.text); f.given && (on || err != nil) {
-		d.problems = append(d.problems, sources.Problem{Message: fmt.Sprintf("--%s %s", f.name, message)})
+	// Its caller expects the process to end, so it must not serve.
+	if on, err := strconv.ParseBool(flags.cleanupIPTables.text); flags.cleanupIPTables.given && (on || err != nil) {
+		d.problems = append(d.problems, sources.Problem{Message: "--cleanup-iptables is svcproxy cleanup, or --cleanup"})
 	}
 }
 

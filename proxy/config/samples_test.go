@@ -90,6 +90,7 @@ ipvs.scheduler = "rr"
 clientConnection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf"
 sources.apiserver.enabled = true
 `, `
+kubeadm-configmap.yaml:39: iptables.localhostNodePorts is not set, which is true for kube-proxy and false here: 127.0.0.1 does not serve node ports; in mode iptables localhostNodePorts: true makes it, and sets route_localnet
 kubeadm-configmap.yaml:63: mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has that: write mode: iptables to keep it
 `},
 		"v1.28.yaml": {`

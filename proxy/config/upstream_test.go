@@ -40,7 +40,7 @@ storage_driver_password storage_driver_secure storage_driver_table storage_drive
 `
 
 // commandFlags are the upstream flags that the command defines, not this package.
-var commandFlags = []string{"cleanup", "help", "version"}
+var commandFlags = []string{"cleanup", "help", "init-only", "version"}
 
 // Every flag of any kube-proxy is accepted, with - and with _, and no others.
 func TestUpstreamFlags(t *testing.T) {

@@ -192,10 +192,28 @@ func (r *yamlReader) object(n *yaml.Node) {
 	r.meaning(n)
 	r.mapping("", n)
 	r.listeners()
-	// Its default has another meaning here. A file that svcproxy wrote means ours.
-	if at := nodeAt(n, "mode"); at != nil && at.Value == "" && nodeAt(n, meantKey) == nil {
-		r.warnAt(r.line(at.Line), `mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has that: write mode: iptables to keep it`)
+	// Their defaults have another meaning here. A file that svcproxy wrote means ours.
+	if nodeAt(n, meantKey) == nil {
+		if at := nodeAt(n, "mode"); at != nil && at.Value == "" {
+			r.upstream.mode = r.line(at.Line)
+		}
+		r.upstream.localhost = r.unsetLine(n, "iptables", "localhostNodePorts")
 	}
+}
+
+// unsetLine is the line of the innermost of some keys within one another, or of the object; 0 if the last key has a value.
+func (r *yamlReader) unsetLine(n *yaml.Node, keys ...string) int {
+	line := n.Line
+	for _, key := range keys {
+		if n = nodeAt(n, key); n == nil {
+			return r.line(line)
+		}
+		line = n.Line
+	}
+	if !isNull(n) {
+		return 0
+	}
+	return r.line(line)
 }
 
 // configMap reads the configuration in the text of a ConfigMap.

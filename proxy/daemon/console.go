@@ -22,6 +22,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/hooks"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
@@ -117,7 +118,7 @@ func newConsole(o consoleOptions) *console {
 		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings, Conditions: o.conditions,
 	}
 	c.metrics = metrics.New(metrics.Options{
-		Version: o.about.Version, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Probes: c.probeStats, Log: o.log,
+		Version: o.about.Version, Rules: o.about.Mode == mode.IPTables, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Probes: c.probeStats, Log: o.log,
 	})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Eligible: c.inService, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{

@@ -1,6 +1,8 @@
-// Package metrics exports svcproxy to Prometheus. It has the metrics of kube-proxy v1.34 in mode ipvs with
+// Package metrics exports svcproxy to Prometheus. It has the metrics of kube-proxy v1.34 in the same mode with
 // their names, labels and buckets, so that dashboards and alerts for kube-proxy keep working. Everything
-// else is named svcproxy_*.
+// else is named svcproxy_*. Two are missing in mode iptables, as they are beside kube-proxy on a kernel without
+// nfnetlink_acct: kubeproxy_iptables_ct_state_invalid_dropped_packets_total and
+// kubeproxy_iptables_localhost_nodeports_accepted_packets_total.
 //
 // Metrics.Synced counts what each sync did. A scrape reads one status.Status and exports it: it costs the
 // kernel as much as one `svcproxy status`, and both show the same values.

@@ -18,6 +18,8 @@ import (
 // Options are the values that Metrics reads from others. The functions are called by many goroutines.
 type Options struct {
 	Version string // of svcproxy
+	// Rules reports whether rules balance: mode iptables.
+	Rules bool
 	// Status returns the status. It is called once for each scrape, with the scrape's context.
 	Status func(context.Context) status.Status
 	// Frontends returns what the last plan served; nil before the first plan.
@@ -37,6 +39,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	kubeProxy  kubeProxy
+	rules      *ruleMetrics // nil in other modes than iptables
 	syncs      syncs
 	restClient restClient
 	reloads    reloads
@@ -55,7 +58,11 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": o.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(build, workCollector{o.Work})
+	m.registry.MustRegister(build, buildInfo(o.Version), workCollector{o.Work})
+	if o.Rules {
+		m.rules = newRuleMetrics()
+		m.registry.MustRegister(m.rules.all()...)
+	}
 	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all(), m.probes.all()} {
 		m.registry.MustRegister(group...)
 	}

@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "rewrite testdata/metrics.txt")
 // at returns metrics of a daemon with this status.
 func at(s status.Status) *Metrics {
 	return New(Options{
-		Version: "1.2.3", Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Version: "1.2.3", Rules: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Status: func(context.Context) status.Status { return s },
 		Frontends: func() *frontend.Frontends {
 			return frontend.List(remote(), kernel.Node{Name: "n1"}, frontend.Config{IPv6: true})
@@ -277,6 +277,40 @@ func TestSyncsAreCounted(t *testing.T) {
 		`kubeproxy_sync_proxy_rules_endpoint_changes_pending 0`)
 }
 
+// Mode iptables has kube-proxy's metrics of rules, and only that mode.
+func TestRulesAreCounted(t *testing.T) {
+	m := at(status.Status{})
+	chain := kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES", Rules: "-j A\n-j B"}
+	other := kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-NODEPORTS", Rules: "-j C"}
+	empty := kernel.Chain{Family: kernel.IPv6, Table: "filter", Name: "KUBE-SERVICES"}
+	want := kernel.State{Chains: []kernel.Chain{other, chain, empty}}
+	add := func(chains ...kernel.Chain) (ops []kernel.Op) {
+		for _, c := range chains {
+			ops = append(ops, kernel.Op{Verb: kernel.Add, Object: c})
+		}
+		return ops
+	}
+	start := report(add(chain, other, empty), nil)
+	start.Full = true
+	m.Synced(&proxy.Snapshot{Report: start, Want: want})
+	m.Synced(&proxy.Snapshot{Report: report(add(other), nil), Want: want})
+	m.Synced(&proxy.Snapshot{Report: report(nil, nil), Want: want})
+	refused := &kernel.ApplyError{Failed: []*kernel.OpError{{Op: add(chain)[0], Err: errors.New("no")}}}
+	m.Synced(&proxy.Snapshot{Report: report(add(chain), refused), Want: want})
+	wantLines(t, scrape(t, m, ""),
+		`kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"} 3`, `kubeproxy_sync_proxy_rules_iptables_last{ip_family="IPv4",table="nat"} 1`,
+		`kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv6",table="filter"} 0`,
+		`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"} 1`, `kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv6"} 3`,
+		`kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv4"} 1`,
+		`kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total{ip_family="IPv6"} 0`,
+	)
+	o := m.options
+	o.Rules = false
+	if text := strings.Join(scrape(t, New(o), ""), "\n"); strings.Contains(text, "rules_iptables_total") || !strings.Contains(text, `kubernetes_build_info{`) {
+		t.Errorf("mode ipvs:\n%s", text)
+	}
+}
+
 // A change that a periodic check finds is drift. The end of a drain is not.
 func TestDriftIsCounted(t *testing.T) {
 	m := at(status.Status{})
@@ -332,7 +366,7 @@ func TestOthersAreCounted(t *testing.T) {
 }
 
 // TestNames compares names, types, labels and buckets with testdata/metrics.txt. The kubeproxy_* and
-// rest_client_* lines are from the registry of kube-proxy v1.34.4 in mode ipvs.
+// rest_client_* lines are from the registry of kube-proxy v1.34.4 in mode iptables.
 func TestNames(t *testing.T) {
 	m := at(shop())
 	m.Request("200", "GET", "api:6443")

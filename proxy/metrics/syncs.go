@@ -60,6 +60,9 @@ func (s *syncs) all() []prometheus.Collector {
 // Synced counts a sync. Call it after every sync, from the loop's goroutine.
 func (m *Metrics) Synced(s *proxy.Snapshot) {
 	m.kubeProxy.synced(s)
+	if m.rules != nil {
+		m.rules.synced(s)
+	}
 	m.syncs.synced(&s.Report)
 }
 

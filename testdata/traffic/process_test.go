@@ -53,3 +53,23 @@ func TestLogFormat(t *testing.T) {
 		}
 	}
 }
+
+// --init-only sets what needs the most rights, the kernel parameters, and nothing else. cleanup puts them back.
+func TestInitOnly(t *testing.T) {
+	notUserspace(t)
+	n := newLonelyNode(t, "")
+	n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=0")
+	before := n.read(t)
+	must(t, n.Serve(web))
+	forwards := func() string { return strings.TrimSpace(n.tool(t, "sysctl", "-n", "net.ipv4.ip_forward")) }
+	out, code, err := n.Command("run", "--init-only=true")
+	if err != nil || code != 0 || forwards() != "1" {
+		t.Errorf("run --init-only: exit code %d, %v, ip_forward is %s\n%s", code, err, forwards(), out)
+	}
+	if diff := lab.Diff(before, n.read(t)); strings.Contains(diff, "KUBE-") || strings.Contains(diff, "10.96.0.20") {
+		t.Errorf("run --init-only changed the kernel:\n%s", head(diff))
+	}
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 || forwards() != "0" {
+		t.Errorf("cleanup: exit code %d, %v, ip_forward is %s\n%s", code, err, forwards(), out)
+	}
+}
