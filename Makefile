@@ -24,9 +24,9 @@ guest: $(GUEST)
 $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 	$(GO) build -trimpath -ldflags='-s -w' -o $@ ./testdata/guest
 
-# apiserver: the real kube-apiserver that tests speak with, built into the cache, see testdata/apiserver/README.md
+# apiserver: the real kube-apiserver that tests speak with, built into the cache, see testdata/apiserver/README.md, and a real kube-proxy
 apiserver:
-	$(GO) run ./testdata/apiserver/build
+	$(GO) run ./testdata/apiserver/build bin
 
 # test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
 # processor and waits for half of its time; a failure ends none of the others
@@ -47,8 +47,8 @@ test-kernel:
 # Tests of rules, which run with both back ends of iptables. The others run with one, by turns; make test-matrix runs all with both.
 BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit
 BOTH_BACK_ENDS := $(BOTH_BACK_ENDS)|TestDriftByHandHeals|TestFlushedTables|TestAdoption|TestExplainIsTrue|TestVIPBinding
-# What mode ipvs in a guest does not have, by the limits of testdata/traffic: test-modes has it.
-NOT_IN_GUESTS  = TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestOthersServeWhenANodeFallsSilent
+# What mode ipvs in a guest does not have, by the limits of testdata/traffic, or takes too long there: test-modes has it.
+NOT_IN_GUESTS  = TestThereAndBackWithKubeProxy|TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestOthersServeWhenANodeFallsSilent
 # The tests whose turn it is, 0 or 1, as a pattern.
 in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | awk '/^Test/ && !/^($(NOT_IN_GUESTS))$$/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
 		END { if (!n) exit 1; print "^(" substr(list, 2) ")$$" }'
@@ -65,11 +65,11 @@ test-legacy: bin/legacy bin/svcproxy-former
 	tests=$$($(call in-turn,1)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 	SVCPROXY_TEST_MODE=iptables $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
 
-# test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, and SVCPROXY_ENDURANCE random steps of orders, files
+# test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
 # and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
-ENDURANCE    = ^(TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
+ENDURANCE    = ^(TestThereAndBackWithKubeProxy|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
 test-endurance: export SVCPROXY_ENDURANCE ?= 1000
-test-endurance: build guest bin/svcproxy-former
+test-endurance: build guest apiserver bin/svcproxy-former
 	for mode in iptables userspace; do \
 		SVCPROXY_TEST_MODE=$$mode $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 60m -run '$(ENDURANCE)' ./testdata/traffic || exit 1; \
 	done

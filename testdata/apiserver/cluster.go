@@ -62,7 +62,7 @@ func TempDir() (string, error) {
 // New builds what is missing, starts etcd and kube-apiserver, and returns when they serve. dir is for
 // files that are small and may be lost, as TempDir makes it.
 func New(ctx context.Context, dir string) (*Cluster, error) {
-	binary, err := Build(ctx)
+	built, err := Build(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func New(ctx context.Context, dir string) (*Cluster, error) {
 		return nil, fmt.Errorf("%w: Debian calls it etcd-server (make guest)", err)
 	}
 	c := &Cluster{Dir: dir}
-	if err := c.prepare(etcd, binary); err != nil {
+	if err := c.prepare(etcd, filepath.Join(built, "kube-apiserver")); err != nil {
 		return nil, err
 	}
 	for _, p := range []*Process{c.Etcd, c.API} {

@@ -20,6 +20,7 @@ type Proxy struct {
 	Node   *Host
 	Binary string
 	Dir    string // svcproxy.toml, services.toml, services.d, state, run
+	File   string // the configuration that svcproxy is given; svcproxy.toml by default
 	// Configure writes these, unless it is given others.
 	Mode     string
 	Defaults map[string]string // by key
@@ -32,7 +33,7 @@ type Proxy struct {
 // NewProxy prepares a folder for svcproxy: main is what svcproxy.toml says
 // besides where its files are, dotted keys without a table before them.
 func NewProxy(node *Host, binary, dir, main string) (*Proxy, error) {
-	p := &Proxy{Node: node, Binary: binary, Dir: dir}
+	p := &Proxy{Node: node, Binary: binary, Dir: dir, File: filepath.Join(dir, "svcproxy.toml")}
 	if err := os.MkdirAll(p.path("services.d"), 0o755); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (p *Proxy) Serve(services string) error { return p.save("services.toml", se
 
 // Start starts `svcproxy run`, as an argument of wrap if there is any.
 func (p *Proxy) Start(wrap ...string) error {
-	args := append(wrap, p.Binary, "run", "--config", p.path("svcproxy.toml"))
+	args := append(wrap, p.Binary, "run", "--config", p.File)
 	cmd, ended := exec.Command(args[0], args[1:]...), make(chan struct{})
 	cmd.Stdout, cmd.Stderr = &p.Log, &p.Log
 	if err := p.Node.Start(cmd); err != nil {
@@ -172,7 +173,7 @@ func (p *Proxy) Wait(mark int, expression string) (string, error) {
 // Command runs another svcproxy command with this configuration and returns its
 // output, standard error after standard output, and its exit code.
 func (p *Proxy) Command(command string, args ...string) (string, int, error) {
-	args = append([]string{command, "--config", p.path("svcproxy.toml")}, args...)
+	args = append([]string{command, "--config", p.File}, args...)
 	out, err := p.Node.Run(p.Binary, args...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
