@@ -86,7 +86,7 @@ func (s *legacyStamp) mayExist(table string) bool {
 	if exists(s.layout.module + table) {
 		return true
 	}
-	return s.passive && !exists("/proc/modules") && exists(s.layout.names) // it is built in, or missing
+	return !exists("/proc/modules") && exists(s.layout.names) // it is built in, or missing
 }
 
 func exists(path string) bool {
