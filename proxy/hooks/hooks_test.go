@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,7 +136,7 @@ func TestRate(t *testing.T) {
 		ring.Add(events.Event{Kind: events.Failed, Text: "before"})
 		n := Notifier{Ring: &ring, Log: slog.New(slog.DiscardHandler), Config: func() Config { return Config{MinInterval: 10 * time.Second, Timeout: time.Second} }}
 		var told []string
-		var fails int
+		var fails atomic.Int32
 		start := time.Now()
 		ctx, end := context.WithCancel(t.Context())
 		go n.follow(ctx, ring.Newest(), way{"test", func(_ context.Context, _ Config, m Message) error {
@@ -144,8 +145,7 @@ func TestRate(t *testing.T) {
 				line += " " + e.Text
 			}
 			told = append(told, line)
-			if fails > 0 {
-				fails--
+			if fails.Add(-1) >= 0 {
 				return errors.New("busy")
 			}
 			return nil
@@ -157,10 +157,10 @@ func TestRate(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		ring.Add(events.Event{Kind: events.AllDown, Text: "c"})
 		time.Sleep(20 * time.Second)
-		fails = 1
+		fails.Store(1)
 		ring.Add(events.Event{Kind: events.Blind, Text: "d"})
 		time.Sleep(30 * time.Second)
-		fails = 99
+		fails.Store(99)
 		ring.Add(events.Event{Kind: events.Sees, Text: "e"})
 		time.Sleep(5 * time.Minute)
 		ring.Add(events.Event{Kind: events.EndpointDown, Text: "f"})
