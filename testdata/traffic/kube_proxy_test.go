@@ -209,8 +209,8 @@ func (o *kubeProxyNode) cleanup(t *testing.T, when string, want int) {
 }
 
 // neverKubeProxys are words of rules, sets and addresses that svcproxy has and kube-proxy's mode iptables does not.
-var neverKubeProxys = regexp.MustCompile("KUBE-VIP-FILTER|KUBE-IPVS-|KUBE-LOAD-BALANCER|KUBE-NODE-PORT|KUBE-SOURCE-RANGES|KUBE-VIRTUAL-SERVER|KUBE-CLUSTER-IP|" +
-	"KUBE-EXTERNAL-IP|KUBE-LOOP-BACK|KUBE-HEALTH-CHECK|kube-ipvs0|^- (-A -[tu]|-a -[tu]) |proto 143|svcproxy")
+var neverKubeProxys = regexp.MustCompile("KUBE-(6-)?(VIP-FILTER|IPVS-|LOAD-BALANCER|NODE-PORT|SOURCE-RANGES|VIRTUAL-SERVER|CLUSTER-IP|" +
+	"EXTERNAL-IP|LOOP-BACK|HEALTH-CHECK)|kube-ipvs0|^- (-A -[tu]|-a -[tu]) |proto 143|svcproxy")
 
 // A node goes from a real kube-proxy to svcproxy and back, as the migration page says. Of 100 connections none ends, new ones
 // are answered at all times, and cleanup removes nothing that kube-proxy serves with.
