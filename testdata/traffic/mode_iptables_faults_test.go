@@ -62,8 +62,8 @@ func TestDriftOfRulesHeals(t *testing.T) {
 		{"nat KUBE-SERVICES emptied", `iptables -t nat -F KUBE-SERVICES`},
 		{"a service's chain emptied", `iptables -t nat -F $(iptables -t nat -S | grep -o -m1 'N KUBE-SVC-.*' | cut -c3-)`},
 		{"a service's chain removed", `c=$(iptables -t nat -S | grep -o -m1 'N KUBE-SVC-.*' | cut -c3-)
-			iptables -t nat -S | grep -e "-j $c\$" | sed 's/^-A/-D/' | xargs -L1 iptables -t nat
-			iptables -t nat -F $c; iptables -t nat -X $c`},
+			{ echo '*nat'; iptables -t nat -S | grep -e "-j $c\$" | sed 's/^-A/-D/'; echo "-F $c"; echo "-X $c"; echo COMMIT
+			} | iptables-restore --noflush`},
 		{"an endpoint replaced", `c=$(iptables -t nat -S | grep -o -m1 'N KUBE-SVC-.*' | cut -c3-)
 			iptables -t nat -A $c -p tcp -j DNAT --to-destination 10.9.9.9:7000; iptables -t nat -D $c 1`},
 		{"rules added to our chains", `iptables -t nat -I KUBE-SERVICES -j RETURN; ip6tables -I KUBE-VIP-FILTER -j ACCEPT`},
@@ -106,7 +106,7 @@ func TestRulesFlushedByHandServeAgain(t *testing.T) {
 	flushed(`iptables -F`)
 	held.wantAlive(t)
 	held.Close()
-	flushed(`for t in nat filter; do iptables -t $t -F; iptables -t $t -X; ip6tables -t $t -F; ip6tables -t $t -X; done`)
+	flushed(`for tool in iptables ip6tables; do printf '*nat\nCOMMIT\n*filter\nCOMMIT\n' | $tool-restore; done`)
 	if strings.Contains(n.tool(t, "iptables", "--version"), "nf_tables") {
 		flushed(`nft flush ruleset`)
 	}
