@@ -3,9 +3,9 @@ package proxy
 import "time"
 
 // Another program may change rules of nftables at any rate, and each check of ours runs tools. So checks after such
-// changes take about a twentieth of the time. Each counts as 50 ms at least and as a second at most: in the long run
-// there is at most one in a second, and if changes wait, one in 20 s. The first twenty follow at once, since the
-// restart of a firewall changes rules several times.
+// changes take a twentieth of the time in the long run. Each counts as 50 ms at least, so there is at most one in a
+// second. The first twenty follow at once, since the restart of a firewall changes rules several times. The check of
+// each sync period does not wait for them.
 const (
 	budgetShare = 20
 	budgetBurst = time.Second
@@ -28,7 +28,7 @@ func (b budget) next() time.Time {
 
 // spend notes a check.
 func (b *budget) spend(now time.Time, took time.Duration) {
-	b.spent = max(b.spent-now.Sub(b.at)/budgetShare, 0) + min(max(took, budgetLeast), budgetBurst)
+	b.spent = max(b.spent-now.Sub(b.at)/budgetShare, 0) + max(took, budgetLeast)
 	b.at = now
 }
 
