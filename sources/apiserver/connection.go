@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -251,9 +250,6 @@ func (c *connection) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// lineOf finds the line in an error of the YAML decoder.
-var lineOf = regexp.MustCompile(`\bline (\d+)`)
-
 // decodes refuses a kubeconfig that is not one, by its line alone: the decoders' errors quote its text, which may be a
 // token or a key.
 func (c *connection) decodes() error {
@@ -264,8 +260,12 @@ func (c *connection) decodes() error {
 	if pe := (*fs.PathError)(nil); err == nil || errors.As(err, &pe) {
 		return err
 	}
-	if at := lineOf.FindStringSubmatch(err.Error()); at != nil {
-		return fmt.Errorf("line %s: is not the YAML or JSON of a kubeconfig", at[1])
+	// The YAML decoder's error is "... line N: ...".
+	var line int
+	if _, at, ok := strings.Cut(err.Error(), "line "); ok {
+		if n, _ := fmt.Sscanf(at, "%d", &line); n == 1 {
+			return fmt.Errorf("line %d: is not the YAML or JSON of a kubeconfig", line)
+		}
 	}
 	return errors.New("is not the YAML or JSON of a kubeconfig: a field is of another type, or data is not base64")
 }
