@@ -21,7 +21,7 @@ import (
 var version = ""
 
 func main() {
-	_ = machine.KeepFiles() // without /proc nothing else works either, and says so
+	_ = machine.CloseOnExec() // without /proc nothing else works either, and says so
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	context.AfterFunc(ctx, stop) // a second signal ends the process, also while it reads standard input
 	p := program(&commands.Env{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: buildVersion()})

@@ -42,14 +42,15 @@ func (p *pace) checksRules(now time.Time) bool {
 	return p.checking
 }
 
-// checkedRules notes what such a check took. Time in which there was something to repair was not in vain.
+// checkedRules notes what such a check took. One that repaired something counts least, so that a second change is
+// repaired soon, too. One that cannot repair it counts whole, or it would be repeated each second.
 func (p *pace) checkedRules(now time.Time, r *Report) {
 	if !p.checking {
 		return
 	}
 	p.checking, p.written = false, false
 	took := r.Duration
-	if r.Steps > 0 {
+	if r.Steps > 0 && r.Err == nil {
 		took = 0
 	}
 	p.rules.spend(now, took)

@@ -90,7 +90,7 @@ func (p *Proxy) cause(now time.Time) Cause {
 		return CauseStart
 	case p.pace.changed:
 		return CauseTable
-	case p.pace.failures > 0:
+	case p.pace.failures > 0 && !(p.pace.rulesDue(now) && now.Before(p.pace.checkDue())):
 		return CauseRetry
 	case p.pace.left != "":
 		return p.pace.left
@@ -145,7 +145,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 	was := p.reading.have
 	switch shard, due := p.pace.check(r.Start); {
-	case !p.reading.valid || due && p.pace.failures > 0:
+	case !p.reading.valid || due && p.pace.failures > 0 && shard == verify.Everything:
 		err = p.reading.reread(ctx, r)
 	case due:
 		err = p.reading.verify(ctx, shard, r)

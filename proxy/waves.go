@@ -6,7 +6,7 @@ import (
 )
 
 // stops reports whether a plan stops after a wave (see kernel/plan/DESIGN.md), because newer input is waiting: a table,
-// health, node facts, a configuration, probe answers, or a deadline that has passed. Otherwise a change would wait
+// health, node facts, a configuration, probe answers, rules that another program changed, or a deadline that has passed. Otherwise a change would wait
 // until the last service is loaded. A plan also stops if ctx ends.
 //
 // A plan runs for at least as long as the sync took to make it, and until the next sync is due. So planning takes at
@@ -31,6 +31,7 @@ func (p *Proxy) stops(ctx context.Context, r *Report) func(done int) bool {
 			return true
 		default:
 			return len(p.in.wake) > 0 || len(p.requests.replan) > 0 || p.in.isAsked() ||
+				len(p.requests.written) > 0 && !now.Before(p.pace.rules.next()) ||
 				comes(r.Plan.Wake, r.Start, now) || comes(p.pace.overlay, r.Start, now)
 		}
 	}

@@ -60,7 +60,7 @@ func heldTable() *nl.Batch {
 	begin(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	b.Text(unix.NFTA_TABLE_NAME, holder)
 	b.U32BE(unix.NFTA_TABLE_FLAGS, tableOwner)
-	const comment = "keeps open connections while there are no other rules\x00"
+	const comment = "keeps connections while rules are flushed; leave it out of a saved ruleset\x00"
 	b.Attr(tableUserdata, append([]byte{0, byte(len(comment))}, comment...)) // NFTNL_UDATA_TABLE_COMMENT
 	b.End()
 	for _, c := range []struct {

@@ -110,8 +110,8 @@ func (s *legacyStamp) read() (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		// Only root may read the list, whatever our capabilities. We ask for tables that we write
-		// to, so they will soon exist anyway. Of table raw, and of a back end that we do not write, only
-		// the module tells.
+		// to, so they will soon exist anyway. Table raw, and the tables of a back end that we do not write, are
+		// asked for if that loads no module.
 		inUse = slices.DeleteFunc(slices.Clone(tables), func(table string) bool { return (table == raw || s.passive) && !s.mayExist(table) })
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("tables in use: %w", err)
@@ -123,8 +123,8 @@ func (s *legacyStamp) read() (string, error) {
 			continue
 		}
 		entries, err := s.entries(table)
-		if s.passive && errors.Is(err, unix.ENOENT) {
-			continue
+		if (s.passive || table == raw) && errors.Is(err, unix.ENOENT) {
+			continue // it was asked for without knowing that it exists
 		}
 		s.found = append(s.found, table)
 		if err == nil {

@@ -41,7 +41,7 @@ var kinds = []row{
 		"install the tools of both back ends: the next sync removes the rules"},
 	{Unpublished, "routing daemons do not know what this node serves: announce.file cannot be written",
 		"svcproxy doctor; the directory of announce.file must be writable for the user of svcproxy"},
-	{ConntrackFull, "new connections are lost: connection tracking has no room for them", "svcproxy doctor"},
+	{ConntrackFull, "new connections are lost or will be soon: connection tracking cannot enter them", "svcproxy doctor"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room for them", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
 	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
 	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer"},

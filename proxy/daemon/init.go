@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Init sets the kernel parameters of the configured mode and the timeouts of IPVS, and leaves everything else alone. Parameters
-// that depend on the services, such as forwarding of IPv6, are left to Run.
+// Init sets the kernel parameters of the configured mode and the timeouts of IPVS, and leaves everything else alone.
+// Parameters that depend on the services, such as forwarding of IPv6, are left to Run.
 func Init(ctx context.Context, o Options) error {
 	log := newLog(o.Log)
 	s, err := Load(o.Flags, o.Version)
@@ -39,7 +39,9 @@ func Init(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	p := proxy.Plan(ctx, nil, s.Want(sources.Table{}, have.Node), have)
+	want := s.Want(sources.Table{}, have.Node)
+	want.Policy.Hold = true // what services need stays, if another run serves some
+	p := proxy.Plan(ctx, nil, want, have)
 	p.Ops = slices.DeleteFunc(p.Ops, func(op kernel.Op) bool {
 		kind := op.Object.Kind()
 		return op.Verb == kernel.Remove || kind != kernel.KindSysctl && kind != kernel.KindTimeouts

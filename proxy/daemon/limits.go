@@ -12,11 +12,15 @@ import (
 // limitsPeriod is the time between two looks at the limits that connections meet on this node.
 const limitsPeriod = 5 * time.Second
 
+// limitsRest is how long a limit must not have been met before its condition ends: load near a limit comes and goes.
+const limitsRest = 20 * time.Second
+
 // watchLimits says which limits are met, until ctx ends. The relay is nil but in mode userspace.
 func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay) {
 	tick := time.NewTicker(limitsPeriod)
 	defer tick.Stop()
 	tracked, short := machine.ReadConntrack(), relay.Stats{}
+	full, relayed := lingering{}, lingering{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -24,15 +28,41 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay) {
 		case <-tick.C:
 		}
 		now := machine.ReadConntrack()
-		text, hint := now.Trouble(tracked, limitsPeriod)
-		d.conditions.Set(condition.ConntrackFull, "", text, hint)
+		var list []condition.Condition
+		if text, hint := now.Trouble(tracked, limitsPeriod); text != "" {
+			list = append(list, condition.Condition{Text: text, Hint: hint})
+		}
 		tracked = now
+		d.conditions.SetAll(condition.ConntrackFull, full.with(time.Now(), list))
 		if r != nil {
 			now := r.Stats()
-			d.conditions.SetAll(condition.RelayFull, shortages(short, now))
+			d.conditions.SetAll(condition.RelayFull, relayed.with(time.Now(), shortages(short, now)))
 			short = now
 		}
 	}
+}
+
+// lingering has conditions by subject, each with when it ends unless it is seen again.
+type lingering map[string]lingered
+
+type lingered struct {
+	condition.Condition
+	until time.Time
+}
+
+// with adds what was seen now, and returns all that stands.
+func (l lingering) with(now time.Time, seen []condition.Condition) (list []condition.Condition) {
+	for _, c := range seen {
+		l[c.Subject] = lingered{c, now.Add(limitsRest)}
+	}
+	for subject, c := range l {
+		if now.After(c.until) {
+			delete(l, subject)
+			continue
+		}
+		list = append(list, c.Condition)
+	}
+	return list
 }
 
 // shortages are the limits of the relay that were met between two readings.

@@ -80,7 +80,7 @@ func (r *ruleMetrics) synced(s *proxy.Snapshot) {
 		took.WithLabelValues(f.String()).Observe(s.Report.Duration.Seconds())
 	}
 	var written []kernel.Chain
-	changed := false
+	changed := s.Report.Cause == proxy.CauseStart // a start may find all as it should be
 	for _, op := range kernel.Done(s.Report.Plan.Ops, s.Report.Err) {
 		c, ok := op.Object.(kernel.Chain)
 		changed = changed || ok

@@ -21,11 +21,15 @@ func Quotable(name string, f *os.File) bool {
 	if err != nil {
 		return false
 	}
-	authors, ok := linkers(name)
+	authors, path, ok := linkers(name)
 	if !ok {
 		return false
 	}
-	if info, err := f.Stat(); err != nil || info.Sys().(*syscall.Stat_t).Nlink > 1 {
+	info, err := f.Stat()
+	if now, err2 := os.Lstat(path); err != nil || err2 != nil || !os.SameFile(info, now) {
+		return false // the name means another file by now, and other links may have led to this one
+	}
+	if info.Sys().(*syscall.Stat_t).Nlink > 1 {
 		dir, err := os.Stat(filepath.Dir(name))
 		if err != nil {
 			return false
@@ -38,8 +42,9 @@ func Quotable(name string, f *os.File) bool {
 // maxLinks bounds the links on the way to a file, as Linux does.
 const maxLinks = 40
 
-// linkers returns the owners of all symbolic links that a path leads through; false if they cannot be found.
-func linkers(path string) (owners []Author, ok bool) {
+// linkers returns the owners of all symbolic links that a path leads through, but for root, and the path that it comes to;
+// false if they cannot be found.
+func linkers(path string) (owners []Author, real string, ok bool) {
 	at, rest := "/", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
 		part := rest[0]
@@ -48,22 +53,24 @@ func linkers(path string) (owners []Author, ok bool) {
 		info, err := os.Lstat(next)
 		switch {
 		case err != nil:
-			return nil, false
+			return nil, "", false
 		case info.Mode()&os.ModeSymlink == 0:
 			at = next
 			continue
 		}
 		to, err := os.Readlink(next)
 		if links++; err != nil || links > maxLinks {
-			return nil, false
+			return nil, "", false
 		}
-		owners = append(owners, User(info.Sys().(*syscall.Stat_t).Uid))
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 {
+			owners = append(owners, User(uid))
+		}
 		if filepath.IsAbs(to) {
 			at = "/"
 		}
 		rest = append(strings.Split(to, "/"), rest...)
 	}
-	return owners, true
+	return owners, at, true
 }
 
 // Author is a user, or the members of a group.

@@ -30,18 +30,15 @@ func (k *kept) write(by time.Time) {
 func (c *Checker) keepFiles(ctx context.Context, files ...*kept) {
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
-	for {
-		now := time.Now()
+	for ended := false; !ended; {
+		var now time.Time
 		select {
 		case <-ctx.Done():
-			now = now.Add(sharePeriod + sincePeriod) // all are due by then
+			now, ended = time.Now().Add(sharePeriod+sincePeriod), true // all are due by then
 		case now = <-ticks.C:
 		}
 		for _, k := range files {
 			c.save(k, now)
-		}
-		if ctx.Err() != nil {
-			return
 		}
 	}
 }

@@ -3,8 +3,10 @@ package probe
 import (
 	"crypto/x509"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,22 +26,32 @@ type caFile struct {
 }
 
 func (c *caFiles) load(path string) (*x509.CertPool, error) {
-	info, err := os.Stat(path)
+	// To open a device may have an effect, and a FIFO would wait for a writer. The file may be replaced at any time, so the
+	// one that is open is judged, too.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("CA file %s is not a regular file", path)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("CA file: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("CA file: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f := c.files[path]; f.pool != nil && f.modified.Equal(info.ModTime()) && f.size == info.Size() {
-		return f.pool, nil
+	if known := c.files[path]; known.pool != nil && known.modified.Equal(info.ModTime()) && known.size == info.Size() {
+		return known.pool, nil
 	}
 	if info.Size() > maxCAFile {
 		return nil, fmt.Errorf("CA file %s is larger than %d bytes", path, maxCAFile)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("CA file %s is not a regular file", path) // opening a FIFO would wait for a writer
+		return nil, fmt.Errorf("CA file %s is not a regular file", path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := io.ReadAll(io.LimitReader(f, maxCAFile))
 	if err != nil {
 		return nil, fmt.Errorf("CA file: %w", err)
 	}
