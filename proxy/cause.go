@@ -28,14 +28,14 @@ var causes = []struct {
 	{CauseStart, "the first sync"},
 	{CauseTable, "a source delivered a table"},
 	{CauseRetry, "the last sync failed"},
-	{CauseProbe, "other hosts were asked for a VIP that waits to be bound"},
-	{CauseNode, "the node's addresses changed, or a program stopped listening"},
+	{CauseProbe, "the probe of a VIP ended"},
+	{CauseNode, "an address or a listener changed"},
 	{CauseConfig, "the configuration changed"},
-	{CauseAsked, "a signal or a command asked for a full check"},
+	{CauseAsked, "a signal or command asked"},
 	{CauseRules, "another program changed rules of nftables"},
-	{CauseHealth, "the health of an endpoint changed, or an order of the operator"},
-	{CausePeriod, "a check of the kernel, or of a part of it, was due"},
-	{CauseDrain, "a draining real server was due for a look at its connections"},
+	{CauseHealth, "health or an order changed"},
+	{CausePeriod, "a periodic check was due"},
+	{CauseDrain, "connections of a drain were counted"},
 }
 
 // Causes lists every cause.

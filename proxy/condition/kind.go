@@ -37,21 +37,21 @@ type row struct {
 
 // kinds is the only list of kinds. Whatever shows conditions reads it, in this order: the worst first.
 var kinds = []row{
-	{OtherRules, "rules of an earlier run or of kube-proxy, in the other back end of iptables, still translate and refuse packets",
+	{OtherRules, "old rules in the other back end of iptables still translate and refuse packets",
 		"install the tools of both back ends: the next sync removes the rules"},
-	{Unpublished, "routing daemons do not know what this node serves: announce.file cannot be written",
+	{Unpublished, "routing daemons read old facts: announce.file cannot be written",
 		"svcproxy doctor; the directory of announce.file must be writable for the user of svcproxy"},
-	{ConntrackFull, "new connections are lost or will be soon: connection tracking cannot enter them", "svcproxy doctor"},
-	{RelayFull, "new connections wait or are reset: svcproxy has no room for them", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
-	{CheckBlind, "a health check tells nothing, so the last states of its endpoints count", "svcproxy health"},
-	{CheckLate, "health checks of a service wait for others of it, so its last states are old", "make its timeouts shorter and intervals longer"},
-	{Displaced, "a program of this host gets no new connections: a service is served at its port",
+	{ConntrackFull, "new connections are lost: connection tracking is full", "svcproxy doctor"},
+	{RelayFull, "new connections wait or are reset: svcproxy has no room", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
+	{CheckBlind, "a health check tells nothing: last states count", "svcproxy health"},
+	{CheckLate, "health checks of a service run late: its states are old", "make its timeouts shorter and intervals longer"},
+	{Displaced, "a program gets no new connections: a service has its port",
 		"stop the program, or remove the port from the service; takeHostPorts = true in the service if it is meant"},
-	{Unlistened, "services may take the ports of programs of this host: it cannot be read which of them listen",
+	{Unlistened, "services may take ports of programs: listeners cannot be read",
 		"modprobe -a inet_diag tcp_diag udp_diag"},
 	{Unwatched, "changes are served up to 10 s late: they are polled",
 		"raise fs.inotify.max_user_instances and max_user_watches by sysctl -w, and LimitNOFILE= of the unit"},
-	{Unkept, "a restart would go on with older content: a file in stateDir cannot be written",
+	{Unkept, "a restart would use older content: a file in stateDir cannot be written",
 		"df -h and df -i of stateDir; svcproxy doctor"},
 }
 

@@ -69,11 +69,11 @@ func Examine(f *Facts) Answer {
 	return a
 }
 
-// Names lists the checks, each with what it is about.
-func Names() [][2]string {
-	list := make([][2]string, len(checks))
+// Names lists the checks in their order.
+func Names() []string {
+	list := make([]string, len(checks))
 	for i, c := range checks {
-		list[i] = [2]string{c.name, c.about}
+		list[i] = c.name
 	}
 	return list
 }

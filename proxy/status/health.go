@@ -119,10 +119,10 @@ const Unchecked HealthState = "unchecked"
 // healthStates is the only list of these states with their meaning.
 var healthStates = screen.Terms[HealthState]{
 	{Word: "up", Meaning: "its probes are good", Style: screen.Good},
-	{Word: "failing", Meaning: "it is up, but its last probes were bad", Style: screen.Warn},
+	{Word: "failing", Meaning: "up; its last probes were bad", Style: screen.Warn},
 	{Word: "down", Meaning: "its probes are bad", Style: screen.Bad},
-	{Word: "recovering", Meaning: "it is down, but its last probes were good", Style: screen.Warn},
-	{Word: "unknown", Meaning: "no probe has a result yet", Style: screen.Faint},
+	{Word: "recovering", Meaning: "down; its last probes were good", Style: screen.Warn},
+	{Word: "unknown", Meaning: "it has no result yet", Style: screen.Faint},
 	{Word: Unchecked, Meaning: "it is not probed", Style: screen.Faint},
 }
 
@@ -141,14 +141,14 @@ type HealthCause string
 // healthCauses is the only list of these causes with their meaning.
 var healthCauses = screen.Terms[HealthCause]{
 	{Word: "serves", Meaning: "it is up, or not checked", Style: screen.Good},
-	{Word: "spared", Meaning: "it is down and serves: too few others are up to do without it", Style: screen.Bad},
-	{Word: "drained", Meaning: "the operator drained it, or gave it weight 0", Style: screen.Warn},
-	{Word: "disabled", Meaning: "the operator disabled it", Style: screen.Warn},
-	{Word: "asked", Meaning: "its agent asks for a drain, or for maintenance", Style: screen.Warn},
-	{Word: "by file", Meaning: "its source gives it weight 0, or it is not ready", Style: screen.Faint},
+	{Word: "spared", Meaning: "down, serves because too few are up", Style: screen.Bad},
+	{Word: "drained", Meaning: "by an order, also of weight 0", Style: screen.Warn},
+	{Word: "disabled", Meaning: "by an order", Style: screen.Warn},
+	{Word: "asked", Meaning: "its agent asks for drain or maintenance", Style: screen.Warn},
+	{Word: "by file", Meaning: "weight 0 or not ready in its source", Style: screen.Faint},
 	{Word: "down", Meaning: "it is down", Style: screen.Bad},
-	{Word: "waits", Meaning: "it waits for its first result", Style: screen.Warn},
-	{Word: "standby", Meaning: "it is a backup, and others are up", Style: screen.Faint},
+	{Word: "waits", Meaning: "it has no result yet", Style: screen.Warn},
+	{Word: "standby", Meaning: "a backup while others are up", Style: screen.Faint},
 }
 
 // HealthCauses lists every cause.

@@ -91,7 +91,7 @@ func TestListsAreDocumented(t *testing.T) {
 	for _, s := range status.States() {
 		code := ""
 		if s.ExitCode() != cli.OK {
-			code = fmt.Sprintf(" (exit code %d)", s.ExitCode())
+			code = fmt.Sprintf(" (%d)", s.ExitCode())
 		}
 		row(string(s), s.Meaning()+code)
 	}

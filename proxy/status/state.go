@@ -25,13 +25,13 @@ const (
 // gets the first of them. Metrics and the web page read this list; a test holds
 // JSON.md to it.
 var states = screen.Terms[State]{
-	{Word: LeftOut, Meaning: "another service has its name, or all of it is withheld", Style: screen.Bad},
-	{Word: Refused, Meaning: "the kernel refuses something of it", Style: screen.Bad},
-	{Word: Conflicting, Meaning: "another program has one of its virtual servers, or another host one of its VIPs", Style: screen.Bad},
-	{Word: Missing, Meaning: "the kernel lacks something of it: another program removed it, or a sync is in progress", Style: screen.Bad},
-	{Word: Panic, Meaning: "too few of its endpoints are up, so those that are down serve, too", Style: screen.Bad},
-	{Word: NoBackends, Meaning: "it, or one of its ports, has no backends", Style: screen.Bad},
-	{Word: Partly, Meaning: "something of it is withheld, or one of its addresses has no backends", Style: screen.Warn},
+	{Word: LeftOut, Meaning: "its name is taken, or all is withheld", Style: screen.Bad},
+	{Word: Refused, Meaning: "the kernel refuses part of it", Style: screen.Bad},
+	{Word: Conflicting, Meaning: "another program or host has its address", Style: screen.Bad},
+	{Word: Missing, Meaning: "the kernel lacks part of it, perhaps during a sync", Style: screen.Bad},
+	{Word: Panic, Meaning: "too few endpoints are up, so all serve", Style: screen.Bad},
+	{Word: NoBackends, Meaning: "a port of it has no backends", Style: screen.Bad},
+	{Word: Partly, Meaning: "part is withheld, or an address has no backends", Style: screen.Warn},
 	{Word: NotServed, Meaning: "its type has nothing to serve", Style: screen.Faint},
 	{Word: Serving, Meaning: "all of it is served", Style: screen.Good},
 }
@@ -90,10 +90,10 @@ const (
 // endpointStates is the only list of endpoint states.
 var endpointStates = screen.Terms[EndpointState]{
 	{Word: EndpointServing, Meaning: "it gets new connections", Style: screen.Good},
-	{Word: EndpointDraining, Meaning: "it keeps its connections and gets no new ones until they end", Style: screen.Warn},
-	{Word: EndpointPaused, Meaning: "it has weight 0: it keeps its connections and gets no new ones", Style: screen.Faint},
-	{Word: EndpointUnused, Meaning: "it gets no connections; `reason` says why", Style: screen.Faint},
-	{Word: EndpointMissing, Meaning: "it is wanted and not in the kernel", Style: screen.Bad},
+	{Word: EndpointDraining, Meaning: "it leaves when its connections end", Style: screen.Warn},
+	{Word: EndpointPaused, Meaning: "only the connections that it has", Style: screen.Faint},
+	{Word: EndpointUnused, Meaning: "no connections, see `reason`", Style: screen.Faint},
+	{Word: EndpointMissing, Meaning: "the kernel lacks it", Style: screen.Bad},
 }
 
 // EndpointStates lists every state of an endpoint.
