@@ -41,7 +41,7 @@ var kinds = []row{
 		"install the tools of both back ends: the next sync removes the rules"},
 	{Unpublished, "routing daemons read old facts: announce.file cannot be written",
 		"svcproxy doctor; the directory of announce.file must be writable for the user of svcproxy"},
-	{ConntrackFull, "new connections are lost: connection tracking is full", "svcproxy doctor"},
+	{ConntrackFull, "connection tracking is full or nearly so: new connections are lost", "svcproxy doctor"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room", "raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
 	{CheckBlind, "a health check tells nothing: last states count", "svcproxy health"},
 	{CheckLate, "health checks of a service run late: its states are old", "make its timeouts shorter and intervals longer"},
