@@ -314,7 +314,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// TestPackagesAreDrawn holds the table of packages in proxy/DESIGN.md to the
+// TestPackagesAreDrawn holds the list of packages in proxy/DESIGN.md to the
 // tree: it has every package once, and imports point to rows below.
 func TestPackagesAreDrawn(t *testing.T) {
 	rows := drawn(t)
@@ -337,17 +337,20 @@ func TestPackagesAreDrawn(t *testing.T) {
 	}
 }
 
-// drawn returns the packages of the table in proxy/DESIGN.md with their lines.
+// drawn returns the packages of the list in proxy/DESIGN.md with their lines.
 func drawn(t *testing.T) map[string]int {
 	text, err := os.ReadFile("proxy/DESIGN.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "\n| package |")
-	table, _, _ = strings.Cut(table, "\n\n")
+	_, list, _ := strings.Cut(string(text), "\n## Packages\n")
+	list, _, _ = strings.Cut(list, "\n## ")
 	rows := map[string]int{}
-	for i, line := range strings.Split(table, "\n") {
-		first, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+	for i, line := range strings.Split(list, "\n") {
+		first, _, item := strings.Cut(line, ": ")
+		if !item || !strings.HasPrefix(first, "- ") {
+			continue
+		}
 		for _, m := range quoted.FindAllStringSubmatch(first, -1) {
 			name := m[1]
 			if name == "main.go" {
