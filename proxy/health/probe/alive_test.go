@@ -54,8 +54,8 @@ func TestExecsWithoutPlace(t *testing.T) {
 		program := &sources.Probe{Type: sources.CheckExec}
 		hangs := 3 * time.Minute
 		w.answer = func(at time.Duration, x netip.AddrPort) (Result, time.Duration) {
-			if x == target(0).Address || at > hangs {
-				return Result{Outcome: OK}, time.Millisecond
+			if x == target(0).Address || at < 2*time.Second || at > hangs {
+				return Result{Outcome: OK}, promptly + time.Millisecond // slow after its first probe
 			}
 			return Result{Outcome: Timeout}, hangs - at
 		}
@@ -64,10 +64,10 @@ func TestExecsWithoutPlace(t *testing.T) {
 			x.Probe, x.Service = program, strconv.Itoa(n)
 			w.Add(x, from)
 		}
-		for n := range 6 { // the other two are for prompt targets
+		for n := range 6 { // the other two are for new and prompt targets
 			add(n+1, time.Second)
 		}
-		w.sleep(time.Second + turnGap)
+		w.sleep(10 * time.Second)
 		added := time.Now()
 		add(0, 10*time.Second)
 		quiet := func(when string) Stats {
@@ -80,8 +80,8 @@ func TestExecsWithoutPlace(t *testing.T) {
 		if s := quiet("after three intervals"); s.Ready != 1 || s.Overdue != 0 || !s.OverdueSince.IsZero() {
 			t.Errorf("too early: %+v", s)
 		}
-		w.sleep(11 * time.Second)
-		if s := quiet("later"); s.Overdue != 1 || s.OverdueSince.Before(added) || s.OverdueSince.After(added.Add(10*time.Second)) {
+		w.sleep(21 * time.Second)
+		if s := quiet("later"); s.Overdue != 1 || s.OverdueSince.Before(added) || s.OverdueSince.After(added.Add(20*time.Second)) {
 			t.Errorf("added %v: %+v", added, s)
 		}
 		w.sleep(time.Until(w.start.Add(hangs)))

@@ -36,19 +36,18 @@ var crowd = map[string]func(at time.Duration, rnd *rand.Rand, timeout time.Durat
 }
 
 // TestNoServiceStarvesAnother: whatever the targets of other services do, a service within its share is probed in time: no
-// target of it waits for longer than two intervals. There are fewer other services than places; more of them, which begin to
-// hang all at once, take a few seconds more until they are known as slow.
+// target of it waits for longer than two intervals. There may be five times as many other services as places.
 func TestNoServiceStarvesAnother(t *testing.T) {
 	for name, do := range crowd {
-		for _, services := range []int{1, 20, 150} {
+		for _, services := range []int{1, 20, 150, 1000} {
 			for _, pace := range []struct{ interval, timeout time.Duration }{
 				{2 * time.Second, 20 * time.Second}, {100 * time.Millisecond, time.Second},
 			} {
-				c := crowded{targets: 1000, services: services, interval: pace.interval, timeout: pace.timeout, do: do}
+				c := crowded{limits: Limits{InFlight: 200, PerSecond: 1000}, targets: 1000, services: services, interval: pace.interval, timeout: pace.timeout, do: do}
 				t.Run(fmt.Sprintf("%s/%d services/every %v for %v", name, services, pace.interval, pace.timeout), c.test)
-				c.fresh, c.services = true, min(services, 120) // of the 150 places for targets that are not prompt
+				c.fresh = true
 				t.Run(fmt.Sprintf("%s/%d services/every %v for %v/at a start", name, c.services, pace.interval, pace.timeout), c.test)
-				c.fresh, c.services = false, services
+				c.fresh = false
 				if services < 150 { // so many services have no share of the eight places for programs
 					c.program = true
 					t.Run(fmt.Sprintf("programs %s/%d services/every %v for %v", name, services, pace.interval, pace.timeout), c.test)
@@ -58,7 +57,16 @@ func TestNoServiceStarvesAnother(t *testing.T) {
 	}
 }
 
+// The same with as many targets as the largest node has, each of a service of its own, which hang all at once.
+func TestLargestCrowdStarvesNobody(t *testing.T) {
+	for _, name := range []string{"hanging", "random"} {
+		c := crowded{limits: DefaultLimits(), targets: 25000, services: 25000, interval: 2 * time.Second, timeout: 20 * time.Second, do: crowd[name]}
+		t.Run(name, c.test)
+	}
+}
+
 type crowded struct {
+	limits            Limits
 	targets, services int
 	program           bool
 	fresh             bool // the others are there from the start
@@ -68,7 +76,7 @@ type crowded struct {
 
 func (c crowded) test(t *testing.T) {
 	const every = 2 * time.Second
-	run(t, Limits{InFlight: 200, PerSecond: 1000}, func(w *world) {
+	run(t, c.limits, func(w *world) {
 		kind := sources.CheckHTTP
 		if c.program {
 			kind = sources.CheckExec
@@ -82,9 +90,7 @@ func (c crowded) test(t *testing.T) {
 				outcome, takes := c.do(at, rnd, c.timeout)
 				return Result{Outcome: outcome}, takes
 			}
-			if !c.fresh || at > c.timeout+10*time.Second { // the first probes tell who is prompt
-				worst = max(worst, at-last[x])
-			}
+			worst = max(worst, at-last[x])
 			last[x] = at
 			return Result{Outcome: OK}, 5 * time.Millisecond
 		}

@@ -127,7 +127,7 @@ func (w *world) consistent() {
 		busy[t.group.lane]++
 	}
 	for _, l := range []*lane{&w.programs, &w.others} {
-		if l.running != busy[l] || l.running > l.places || l.running != l.classes[prompt].running+l.classes[slow].running {
+		if l.running != busy[l] || l.running > l.places || l.running != l.classes[prompt].running+l.classes[fresh].running+l.classes[slow].running {
 			w.t.Fatalf("%d running of %d places, counted %d: %+v", busy[l], l.places, l.running, l.classes)
 		}
 	}

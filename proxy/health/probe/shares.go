@@ -25,10 +25,12 @@ const (
 	downBehind = 4
 )
 
-// The classes of targets in a lane. Prompt targets need a place for a moment. Any other one may hold it for its whole
-// timeout: it did so lately, or is not known yet. These leave places for the prompt ones.
+// The classes of targets in a lane. Prompt targets need a place for a moment. New
+// ones were not probed yet: they may hold a place only for as long as prompt ones while others wait. Slow ones may hold
+// it for their whole timeout, and leave places for the others.
 const (
 	prompt uint8 = iota
+	fresh
 	slow
 	classes
 )
@@ -86,19 +88,30 @@ func allows(holds, left int) bool {
 }
 
 // waits returns how many services have targets that wait for a place.
-func (l *lane) waits() int { return len(l.classes[prompt].ready) + len(l.classes[slow].ready) }
+func (l *lane) waits() (n int) {
+	for i := range l.classes {
+		n += len(l.classes[i].ready)
+	}
+	return n
+}
 
 // next returns the target to probe next, nil if none is due or may have a place. It is the first one of the service that
-// holds the fewest places, and of these of the one that used least. Prompt targets come first, but every fourth time.
+// holds the fewest places, and of these of the one that used least. Prompt targets come first half of the time, new and slow
+// ones a quarter each, so that no class starves another.
 func (l *lane) next() *Target {
-	first, second := prompt, slow
-	if l.turn++; l.turn%4 == 0 {
-		first, second = slow, prompt
+	order := [classes]uint8{prompt, fresh, slow}
+	switch l.turn++; l.turn % 4 {
+	case 0:
+		order = [classes]uint8{slow, prompt, fresh}
+	case 2:
+		order = [classes]uint8{fresh, prompt, slow}
 	}
-	if t := l.classes[first].next(l.left(first)); t != nil {
-		return t
+	for _, class := range order {
+		if t := l.classes[class].next(l.left(class)); t != nil {
+			return t
+		}
 	}
-	return l.classes[second].next(l.left(second))
+	return nil
 }
 
 // next returns the target of the first share. If that may not have a place, none may: it holds the fewest.
@@ -177,6 +190,7 @@ func (r *Runner) free(t *Target, now time.Duration) {
 	s.running--
 	s.class.running--
 	t.group.lane.running--
+	t.known = true
 	held := now - t.started
 	if held > promptly {
 		t.quick, t.slowUntil = 0, now+slowFor
@@ -186,19 +200,21 @@ func (r *Runner) free(t *Target, now time.Duration) {
 	r.charge(s, held.Seconds()/float64(t.group.lane.places)+1/float64(r.limits.PerSecond), now)
 }
 
-// cut ends probes that hold the places of prompt targets for longer than promptly while others wait for one. Their targets are
-// no longer prompt, and are probed again in the places for those. So services whose targets begin to hang all at once,
-// as many as there are places, do not keep others from being probed until the timeouts are over.
+// cut ends probes of prompt and new targets that hold their places for longer than promptly while others wait for one.
+// Their targets are slow from then on, and are probed again in the places for those. So services whose targets hang all
+// at once, as many as there are places, do not keep others from being probed until the timeouts are over.
 func (r *Runner) cut(l *lane, now time.Duration) {
 	ready := 0
-	for _, s := range l.classes[prompt].ready {
-		ready += len(s.due)
+	for class := range slow {
+		for _, s := range l.classes[class].ready {
+			ready += len(s.due)
+		}
 	}
 	if ready == 0 || l.running < l.places {
 		return
 	}
 	for _, t := range r.running {
-		if t.group.lane != l || t.class != prompt || t.cut || now-t.started <= promptly {
+		if t.group.lane != l || t.class == slow || t.cut || now-t.started <= promptly {
 			continue
 		}
 		if t.cut = true; t.cancel != nil {
@@ -236,9 +252,13 @@ func (r *Runner) charge(s *share, cost float64, now time.Duration) {
 
 // classify sets the class of a target that is due.
 func (t *Target) classify(now time.Duration) {
-	t.class = prompt
-	if t.quick < promptAfter || now < t.slowUntil {
+	switch {
+	case !t.known:
+		t.class = fresh
+	case t.slowUntil > 0 && (t.quick < promptAfter || now < t.slowUntil):
 		t.class = slow
+	default:
+		t.class = prompt
 	}
 }
 

@@ -31,6 +31,7 @@ type Target struct {
 	quick     uint8 // prompt probes in a row, promptAfter at most
 	class     uint8 // of the place that it has or waits for
 	down      bool  // see Next
+	known     bool  // it was probed
 	gone      bool  // removed while its probe was running
 	cut       bool  // its probe was ended early: see Runner.cut
 	failed    bool  // the last connection that connects made of it; of Run's goroutine
