@@ -122,8 +122,8 @@ func (k *Kernel) Subscribe() (*link.Subscription, error) {
 }
 
 // WatchRules reports processes that change rules of nftables, except our own, until ctx ends. It calls ready when it
-// has begun. It reports none if our
-// rules are in the legacy tables, which have no notifications. notify gets their names, "" for an unknown one.
+// has begun. notify gets their names, "" for an unknown one. If our rules are in the legacy tables, which have no
+// notifications, it returns at once.
 func (k *Kernel) WatchRules(ctx context.Context, ready func(), notify func(by []string)) error {
 	s, err := k.tables.Subscribe()
 	if s == nil || err != nil {

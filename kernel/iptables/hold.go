@@ -2,7 +2,6 @@ package iptables
 
 import (
 	"fmt"
-	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -64,18 +63,19 @@ func heldTable() *nl.Batch {
 	b.Attr(tableUserdata, append([]byte{0, byte(len(comment))}, comment...)) // NFTNL_UDATA_TABLE_COMMENT
 	b.End()
 	for _, c := range []struct {
-		name           string
-		hook, priority uint32
+		name     string
+		hook     uint32
+		priority int32
 	}{
-		{"prerouting", unix.NF_INET_PRE_ROUTING, math.MaxUint32 - 89}, // -90, after dstnat
-		{"postrouting", unix.NF_INET_POST_ROUTING, 110},               // after srcnat
+		{"prerouting", unix.NF_INET_PRE_ROUTING, -90},   // after dstnat
+		{"postrouting", unix.NF_INET_POST_ROUTING, 110}, // after srcnat
 	} {
 		begin(unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE)
 		b.Text(unix.NFTA_CHAIN_TABLE, holder)
 		b.Text(unix.NFTA_CHAIN_NAME, c.name)
 		hook := b.Nest(unix.NFTA_CHAIN_HOOK)
 		b.U32BE(unix.NFTA_HOOK_HOOKNUM, c.hook)
-		b.U32BE(unix.NFTA_HOOK_PRIORITY, c.priority)
+		b.U32BE(unix.NFTA_HOOK_PRIORITY, uint32(c.priority))
 		b.EndNest(hook)
 		b.Text(unix.NFTA_CHAIN_TYPE, "nat")
 		b.End()

@@ -31,7 +31,8 @@ func (t *Table) SyncDaemons() ([]kernel.SyncDaemon, error) {
 }
 
 // findUnbound finds the daemons whose link is gone. The kernel binds a daemon's socket to the index of its link and
-// tells only the name, so the index of the first reading or of the start is kept. An earlier replacement is not detected.
+// tells only the name, so the index of the first reading or of the start is kept. An earlier replacement is not
+// detected.
 func (t *Table) findUnbound(daemons []kernel.SyncDaemon) {
 	for role := range t.bound {
 		if !slices.ContainsFunc(daemons, func(d kernel.SyncDaemon) bool { return d.Role == role }) {

@@ -47,8 +47,8 @@ const (
 	// clashes is how many packets a second may be dropped without a report where entries clash: two processors may enter
 	// the same connection.
 	clashes = 1
-	// clashWindow is the shortest window, in seconds, that clashes are judged in.
-	clashWindow = 5
+	// clashWindow is the shortest window that clashes are judged in.
+	clashWindow = 5 * time.Second
 )
 
 // Trouble says why new connections are lost or about to be, and what to do. before is a reading of the given time ago.
@@ -65,9 +65,10 @@ func (c Conntrack) Trouble(before Conntrack, window time.Duration) (text, hint s
 	case noRoom > 0 && c.Entries*2 >= c.Max: // below, a packet was dropped where entries clash
 		return fmt.Sprintf("the connection tracker had no room %s in %v (%d of %d entries): "+
 			"it dropped packets or evicted entries", times(noRoom), window, c.Entries, c.Max), hint
-	case window >= clashWindow*time.Second && float64(max(noRoom, noEntry)) > clashes*window.Seconds():
+	case window >= clashWindow && float64(max(noRoom, noEntry)) > clashes*window.Seconds():
 		return fmt.Sprintf("the connection tracker dropped packets %s in %v, as their connections could not be entered",
-			times(max(noRoom, noEntry)), window), "conntrack -S; masqueraded clients may use up the ports of this node's address"
+				times(max(noRoom, noEntry)), window),
+			"conntrack -S; masqueraded clients may use up the ports of this node's address"
 	}
 	return "", ""
 }

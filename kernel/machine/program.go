@@ -13,8 +13,9 @@ import (
 // Path is PATH in the environment of a program that gets none of svcproxy's variables.
 const Path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// CloseOnExec sets close-on-exec on all files but standard input, output and error: programs inherit nothing that the process
-// which started svcproxy left open, such as the pipe of make or the socket of a supervisor. Go opens its own files so.
+// CloseOnExec sets close-on-exec on all files but standard input, output and error: programs inherit nothing that the
+// process which started svcproxy left open, such as the pipe of make or the socket of a supervisor. Go opens its own
+// files so.
 func CloseOnExec() error {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // check checks fields that depend on each other, and warns of those without effect.
 func (d *decoder) check() {
 	c := &d.config
-	// As in kube-proxy, nobody asks about the periods of another mode than the configured one.
+	// As in kube-proxy, periods of another mode than the configured one are not compared.
 	if c.Mode != mode.IPVS && c.IPTables.MinSyncPeriod > c.IPTables.SyncPeriod {
 		d.conflict("iptables.minSyncPeriod", "iptables.syncPeriod", "must not be longer than")
 	}

@@ -25,9 +25,9 @@ const (
 	downBehind = 4
 )
 
-// The classes of targets in a lane. Prompt targets need a place for a moment. New
-// ones were not probed yet: they may hold a place only for as long as prompt ones while others wait. Slow ones may hold
-// it for their whole timeout, and leave places for the others.
+// The classes of targets in a lane. Prompt targets need a place for a moment. Fresh ones were not probed yet: they may
+// hold a place only for as long as prompt ones while others wait. Slow ones may hold it for their whole timeout, and leave
+// places for the others.
 const (
 	prompt uint8 = iota
 	fresh
@@ -96,8 +96,8 @@ func (l *lane) waits() (n int) {
 }
 
 // next returns the target to probe next, nil if none is due or may have a place. It is the first one of the service that
-// holds the fewest places, and of these of the one that used least. Prompt targets come first half of the time, new and slow
-// ones a quarter each, so that no class starves another.
+// holds the fewest places, and of these of the one that used least. Prompt targets come first half of the time, fresh and
+// slow ones a quarter each, so that no class starves another.
 func (l *lane) next() *Target {
 	order := [classes]uint8{prompt, fresh, slow}
 	switch l.turn++; l.turn % 4 {
@@ -200,7 +200,7 @@ func (r *Runner) free(t *Target, now time.Duration) {
 	r.charge(s, held.Seconds()/float64(t.group.lane.places)+1/float64(r.limits.PerSecond), now)
 }
 
-// cut ends probes of prompt and new targets that hold their places for longer than promptly while others wait for one.
+// cut ends probes of prompt and fresh targets that hold their places for longer than promptly while others wait for one.
 // Their targets are slow from then on, and are probed again in the places for those. So services whose targets hang all
 // at once, as many as there are places, do not keep others from being probed until the timeouts are over.
 func (r *Runner) cut(l *lane, now time.Duration) {
