@@ -29,9 +29,9 @@ const (
 	ChainPortalsContainer ChainName = "PORTALS-CONTAINER"
 	ChainPortalsHost      ChainName = "PORTALS-HOST"
 
-	// Those of table raw. The first finds the packets that the second leaves untracked. Both are ours.
-	ChainUntracked ChainName = "UNTRACKED"
-	ChainNotrack   ChainName = "NOTRACK"
+	// Those of table raw, which earlier versions made. No state wants them, so Diff removes them.
+	formerUntracked ChainName = "UNTRACKED"
+	formerNotrack   ChainName = "NOTRACK"
 
 	// ChainTrial is written at a start, to see which rules are taken, and removed at once. It
 	// is owned so that the next plan removes what a crash left of it.
@@ -39,7 +39,7 @@ const (
 )
 
 var chainNames = map[string][]ChainName{
-	"raw": {ChainUntracked, ChainNotrack},
+	"raw": {formerUntracked, formerNotrack},
 	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts, ChainPortalsContainer, ChainPortalsHost, ChainTrial},
 	"filter": {
 		ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter,

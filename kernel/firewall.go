@@ -22,14 +22,13 @@ type Barrier struct {
 
 // Barred returns a line for each barrier that no client's packet to some virtual servers
 // passes, with these virtual servers. It understands only some matches; a rule with
-// others counts as accepting. So every line is true, but there may be lines missing. untracked says which virtual
-// servers connection tracking leaves out; nil is none.
-func Barred(firewall []Barrier, virtuals []Virtual, untracked func(VirtualKey) bool) []string {
+// others counts as accepting. So every line is true, but there may be lines missing.
+func Barred(firewall []Barrier, virtuals []Virtual) []string {
 	var lines []string
 	for _, b := range firewall {
 		var shut []VirtualKey
 		for _, v := range virtuals {
-			if b.Bars(v.Key, untracked != nil && untracked(v.Key)) {
+			if b.Bars(v.Key) {
 				shut = append(shut, v.Key)
 			}
 		}
@@ -45,32 +44,22 @@ func Barred(firewall []Barrier, virtuals []Virtual, untracked func(VirtualKey) b
 	return lines
 }
 
-// Untracked returns which virtual servers connection tracking leaves out for most clients, nil if it leaves out none.
-func (s *State) Untracked(n Names) func(VirtualKey) bool {
-	if len(s.Entries.Of(n.Set(IPv4, Untracked)))+len(s.Entries.Of(n.Set(IPv6, Untracked))) == 0 {
-		return nil
-	}
-	return func(k VirtualKey) bool {
-		return s.Entries.Has(Entry{Set: n.Set(k.Family(), Untracked), Addr: k.Addr, Proto: k.Proto, Port: k.Port})
-	}
-}
-
 // Bars reports whether no client's packet to a virtual server passes. If it is false a packet
 // may pass, or may not.
-func (b Barrier) Bars(k VirtualKey, untracked bool) bool {
-	return k.Proto != FWMark && b.Sees(k.Family()) && !b.mayAccept(k, untracked) // whoever marks packets knows which
+func (b Barrier) Bars(k VirtualKey) bool {
+	return k.Proto != FWMark && b.Sees(k.Family()) && !b.mayAccept(k) // whoever marks packets knows which
 }
 
 // Sees reports whether packets of a family pass the chain.
 func (b Barrier) Sees(f Family) bool { return b.Family == 0 || b.Family == f }
 
 // mayAccept reports whether a rule may accept a client's first packet to a virtual server.
-func (b Barrier) mayAccept(k VirtualKey, untracked bool) bool {
+func (b Barrier) mayAccept(k VirtualKey) bool {
 	if b.Accepts == "" {
 		return false
 	}
 	for matches := range strings.SplitSeq(b.Accepts, "\n") {
-		if b.mayMatch(matches, k, untracked) {
+		if b.mayMatch(matches, k) {
 			return true
 		}
 	}
@@ -78,16 +67,13 @@ func (b Barrier) mayAccept(k VirtualKey, untracked bool) bool {
 }
 
 // mayMatch reports whether a client's first packet may match: it is new to the connection
-// tracker, or untracked, and does not come from lo. Up to hook input its destination is the virtual
+// tracker, and does not come from lo. Up to hook input its destination is the virtual
 // server; after that IPVS has replaced it with a real server. Hook forward sees the
 // replies.
-func (b Barrier) mayMatch(matches string, k VirtualKey, untracked bool) bool {
+func (b Barrier) mayMatch(matches string, k VirtualKey) bool {
 	f := strings.Fields(WithoutComment(matches))
 	state := "NEW"
-	switch {
-	case untracked:
-		state = "UNTRACKED"
-	case b.Hook == "forward":
+	if b.Hook == "forward" {
 		state = "ESTABLISHED"
 	}
 	asked := b.Hook == "prerouting" || b.Hook == "input" // the destination is still the virtual server

@@ -37,7 +37,7 @@ func TestBarrierAccepts(t *testing.T) {
 		"-p udp -m udp --dport 53\n-m conntrack --ctstate RELATED,ESTABLISHED\n-p tcp -i en0": true,
 	} {
 		b := kernel.Barrier{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: "iptables filter INPUT", Accepts: matches}
-		if got := len(kernel.Barred([]kernel.Barrier{b}, web, nil)) == 0; got != accepts {
+		if got := len(kernel.Barred([]kernel.Barrier{b}, web)) == 0; got != accepts {
 			t.Errorf("%s: may accept: %v, want %v", matches, got, accepts)
 		}
 	}
@@ -58,35 +58,14 @@ func TestBarred(t *testing.T) {
 	want := `iptables filter INPUT: no rule accepts -t 10.96.0.1:80 and 1 more, they are left to drop
 ip6tables filter INPUT: no rule accepts -t [fd00::1]:80, it is left to reject
 nftables inet filter forward: no rule accepts -t 10.96.0.1:80 and 3 more, they are left to drop`
-	if got := strings.Join(kernel.Barred(firewall, virtuals, nil), "\n"); got != want {
+	if got := strings.Join(kernel.Barred(firewall, virtuals), "\n"); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	if got := kernel.Barred(firewall, nil, nil); got != nil {
+	if got := kernel.Barred(firewall, nil); got != nil {
 		t.Errorf("with nothing served: %q", got)
 	}
 	o := kernel.Observed{Firewall: firewall}
 	if again, err := kernel.ParseObserved(o.String()); err != nil || again.String() != o.String() || len(again.Firewall) != len(firewall) {
 		t.Errorf("%v: %s reads back as %s", err, o, again)
-	}
-}
-
-// Rules for new and for established connections do not accept what connection tracking leaves out.
-func TestBarredUntracked(t *testing.T) {
-	key := kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP)
-	s := kernel.State{Entries: kernel.EntriesOf([]kernel.Entry{{Set: "KUBE-UNTRACKED", Addr: key.Addr, Proto: key.Proto, Port: 80}})}
-	for _, hook := range []string{"input", "forward"} {
-		for accepts, bars := range map[string]bool{
-			"-p tcp -m tcp --dport 80": false,
-			"-m conntrack --ctstate NEW\n-m conntrack --ctstate RELATED,ESTABLISHED":           true,
-			"-m conntrack --ctstate NEW\n-m conntrack --ctstate RELATED,ESTABLISHED,UNTRACKED": false,
-		} {
-			b := kernel.Barrier{Family: kernel.IPv4, Hook: hook, Verdict: "drop", Name: "iptables filter", Accepts: accepts}
-			if got := kernel.Barred([]kernel.Barrier{b}, []kernel.Virtual{{Key: key}}, s.Untracked(kernel.DefaultNames)); (got != nil) != bars {
-				t.Errorf("%s: %s: %q", hook, accepts, got)
-			}
-		}
-	}
-	if (&kernel.State{}).Untracked(kernel.DefaultNames) != nil {
-		t.Error("without entries nothing is untracked")
 	}
 }

@@ -56,11 +56,10 @@ const (
 	IPVSIPs                SetName = "IPVS-IPS"
 	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server that svcproxy made
 
-	// Those of untracked services: where their clients send to, where their endpoints reply from, and the
-	// endpoints that may be such clients, whose packets stay tracked.
-	Untracked        SetName = "UNTRACKED"
-	UntrackedReply   SetName = "UNTRACKED-REPLY"
-	TrackedEndpoints SetName = "TRACKED-ENDPOINTS"
+	// Those of earlier versions, which left some services out of connection tracking.
+	untracked        SetName = "UNTRACKED"
+	untrackedReply   SetName = "UNTRACKED-REPLY"
+	trackedEndpoints SetName = "TRACKED-ENDPOINTS"
 )
 
 // SetSpec describes the sets of one name, of either family.
@@ -73,8 +72,8 @@ type SetSpec struct {
 	Opens bool
 	// Proto of a bitmap's ports, which the kernel does not store; else 0.
 	Proto Proto
-	// Optional sets exist only where some services are untracked.
-	Optional bool
+	// Former sets are in no wanted state. An earlier version made them: they are ours, so Diff removes them.
+	Former bool
 }
 
 // SetSpecs lists the owned sets.
@@ -97,10 +96,9 @@ var SetSpecs = []SetSpec{
 	{Name: HealthCheckNodePort, Type: BitmapPort, Proto: TCP},
 	{Name: IPVSIPs, Type: HashIP},
 	{Name: VirtualServer, Type: HashIPPort},
-	// The filter lets untracked packets pass, so an entry opens its VIP as those of the sets above do.
-	{Name: Untracked, Type: HashIPPort, Opens: true, Optional: true},
-	{Name: UntrackedReply, Type: HashIPPort, Optional: true},
-	{Name: TrackedEndpoints, Type: HashIP, Optional: true},
+	{Name: untracked, Type: HashIPPort, Former: true},
+	{Name: untrackedReply, Type: HashIPPort, Former: true},
+	{Name: trackedEndpoints, Type: HashIP, Former: true},
 }
 
 // maxSetName is IPSET_MAXNAMELEN without its NUL.

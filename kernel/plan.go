@@ -27,9 +27,6 @@ type Plan struct {
 	Served []netip.Addr
 	// Conflicts lists the wanted virtual servers that another program has made.
 	Conflicts []Conflict
-	// Tracked has, for each family, a real server of another program whose replies would be untracked. While there is one
-	// all services of the family are tracked.
-	Tracked []Real
 	// Probes lists the claims to ask other hosts about before their VIPs are made
 	// local. Taken lists those that another host answers for; they are left out.
 	Probes []Claim

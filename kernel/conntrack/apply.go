@@ -23,20 +23,17 @@ const mostFiltered = 6
 // real server. It is no error if there are none, or if another process deletes them meanwhile.
 func (t *Table) Apply(ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
-	flows, virtuals, kept := make(map[kernel.RealKey]int, len(ops)), make(map[kernel.VirtualKey]bool), make([]bool, len(ops))
+	flows, virtuals := make(map[kernel.RealKey]int, len(ops)), make(map[kernel.VirtualKey]bool)
 	for i, op := range ops {
 		f, ok := op.Object.(kernel.Flow)
 		if !ok || op.Verb != kernel.Remove {
 			errs[i] = errors.New("conntrack only removes flows")
 			continue
 		}
-		kept[i] = f.SourceKept
-		if before, ok := flows[f.Key]; !ok || kept[before] {
-			flows[f.Key] = i // one for all entries counts more
-		}
+		flows[f.Key] = i
 		virtuals[f.Key.Virtual] = true
 	}
-	s := sweep{Table: t, flows: flows, virtuals: virtuals, kept: kept, errs: errs}
+	s := sweep{Table: t, flows: flows, virtuals: virtuals, errs: errs}
 	s.family(kernel.IPv4)
 	s.family(kernel.IPv6)
 	return errs
@@ -47,7 +44,6 @@ type sweep struct {
 	*Table
 	flows    map[kernel.RealKey]int // op of each flow to be removed
 	virtuals map[kernel.VirtualKey]bool
-	kept     []bool // by op: only entries that keep the client's address
 	errs     []error
 }
 
@@ -104,7 +100,7 @@ func (s sweep) dump(q question) error {
 		if err != nil {
 			return err
 		}
-		if op, ok := s.flows[e.key]; ok && (e.sourceKept || !s.kept[op]) {
+		if op, ok := s.flows[e.key]; ok {
 			putDelete(&s.deletes, e)
 			s.queued = append(s.queued, op)
 		}

@@ -16,8 +16,6 @@ type entry struct {
 	reply []byte         // the reply's tuple with its zone
 	zone  []byte         // of both directions; nil for the default zone
 	id    []byte
-
-	sourceKept bool // replies go to the address that the client sends from
 }
 
 // tuple is one direction of an entry. Ports are zero if the protocol has none.
@@ -60,12 +58,10 @@ func decode(p []byte) (e entry, err error) {
 	if e.key.Virtual, err = virtualOf(p); err != nil {
 		return entry{}, err
 	}
-	var orig, reply tuple
+	var reply tuple
 	a := nl.ParseAttrs(p[sizeofNfgenmsg:])
 	for a.Next() && err == nil {
 		switch a.Type() {
-		case attrTupleOrig:
-			orig, err = decodeTuple(a.Nested())
 		case attrTupleReply:
 			e.reply = a.Bytes()
 			reply, err = decodeTuple(a.Nested())
@@ -84,7 +80,7 @@ func decode(p []byte) (e entry, err error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("conntrack message: %w", err)
 	}
-	e.key.Addr, e.sourceKept = netip.AddrPortFrom(reply.src, reply.srcPort), orig.src == reply.dst
+	e.key.Addr = netip.AddrPortFrom(reply.src, reply.srcPort)
 	return e, nil
 }
 

@@ -166,24 +166,6 @@ func TestOnlyTheFlowGoes(t *testing.T) {
 	}
 }
 
-// An op about flows that keep their source leaves those alone that are masqueraded.
-func TestSourceKept(t *testing.T) {
-	c := open(t, nil)
-	const of = "tcp 10.96.0.20:80 10.2.0.1:8080"
-	insert(t, 1, of)
-	insert(t, 2, of, "-q", "192.0.2.1")
-	op := remove(of)[0]
-	f := flow(of)
-	f.SourceKept = true
-	op.Object, op.Was = f, f
-	apply(t, c, []kernel.Op{op})
-	if left := listed(t); len(left) != 1 {
-		t.Fatalf("left: %q", left)
-	}
-	apply(t, c, []kernel.Op{op, remove(of)[0]})
-	remains(t)
-}
-
 // For more than mostFiltered virtual servers, everything is listed, once for each family.
 func TestManyVirtualServers(t *testing.T) {
 	c := open(t, nil)

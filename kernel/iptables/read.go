@@ -7,11 +7,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// tables are those that have chains of ours, in the order of writing. Table raw comes last: filter
-// must accept untracked packets before there are any.
+// tables are those that have chains of ours, in the order of writing.
 var tables = []string{"nat", "filter", raw}
 
-// raw is the table that exists only where some services are untracked.
+// raw has chains of ours only if an earlier version made them. They are removed.
 const raw = "raw"
 
 // tries is how often tables are read if they change meanwhile. After three tries Read returns the

@@ -15,8 +15,7 @@ type section struct {
 	ops   []int // indexes in the caller's ops
 }
 
-// sections groups the ops of one family by table. Table raw comes last, and first if its chains are removed: filter
-// accepts untracked packets as long as there are any.
+// sections groups the ops of one family by table.
 func sections(f kernel.Family, ops []kernel.Op) []section {
 	var ss []section
 	for _, table := range tables {
@@ -26,11 +25,7 @@ func sections(f kernel.Family, ops []kernel.Op) []section {
 				s.ops = append(s.ops, i)
 			}
 		}
-		switch {
-		case s.ops == nil:
-		case table == raw && !slices.ContainsFunc(s.ops, func(i int) bool { return ops[i].Verb != kernel.Remove }):
-			ss = slices.Insert(ss, 0, s)
-		default:
+		if s.ops != nil {
 			ss = append(ss, s)
 		}
 	}

@@ -3,7 +3,7 @@ package machine
 import "slices"
 
 // The modules that a first sync loads, with the default scheduler (Linux 6.1). The kernel finds the modules that
-// these depend on itself, and loads what only some services need on demand: other schedulers, xt_recent, xt_CT.
+// these depend on itself, and loads what only some services need on demand: other schedulers, xt_recent.
 //
 // modules-load.d loads Needed of mode ipvs, where every missing module is an error of the boot. The unit also loads
 // BackEnds, of which a kernel may lack some. So does a start that may load modules itself (host.LoadModules).

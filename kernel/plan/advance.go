@@ -20,7 +20,7 @@ func Advance(have kernel.Observed, ops []kernel.Op) (kernel.Observed, bool) {
 // exist then. If there are no others of a kind, the reading uses want's own slice, which
 // takes no time and no memory.
 func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Observed, bool) {
-	if want.Policy.Hold || len(p.Conflicts)+len(p.Tracked)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not everything wanted exists
+	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not everything wanted exists
 		return Advance(have, p.Ops)
 	}
 	return advance(have, want, p.Ops)

@@ -23,11 +23,9 @@ func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
 	if d.plan.Conflicts != nil {
 		d.want = without(d.want, d.plan.Conflicts, have.Names)
 	}
-	d.track()
 	for k := range kernel.NumKinds {
 		d.diff(k)
 	}
-	d.removeDrained()
 	d.collect()
 	d.warn()
 	return d.plan
@@ -112,7 +110,6 @@ type differ struct {
 	reset4, reset6 bool
 	about          map[matched]bool    // what the wanted rules of shared chains are about; nil before it is needed
 	draining       bool                // virtual servers of another mode drain
-	drained        []kernel.Entry      // unwanted entries that stay while real servers drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
 	flowsOfRules   int                 // the first ops of ClearFlows: because of earlier plans or of rules, not of virtual servers
@@ -156,9 +153,6 @@ func (d *differ) hold() bool { return d.want.Policy.Hold }
 func (d *differ) warn() {
 	for _, h := range d.plan.Held {
 		d.plan.Warnings = append(d.plan.Warnings, heldWarning(d.have.Names, h))
-	}
-	for _, r := range d.plan.Tracked {
-		d.plan.Warnings = append(d.plan.Warnings, trackedWarning(r))
 	}
 	for _, table := range d.have.Hidden {
 		d.plan.Warnings = append(d.plan.Warnings, hiddenWarning(table))

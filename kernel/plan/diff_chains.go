@@ -28,7 +28,7 @@ func (d *differ) diffChains() {
 			d.add(write(w), *w)
 		case w == nil:
 			if !d.hold() {
-				d.remove(chainTeardown(h), *h)
+				d.remove(kernel.RemoveChains, *h)
 			}
 		case d.hold():
 			if to := d.held(w, h); !kernel.SameRules(to.Rules, h.Rules) {
@@ -44,15 +44,6 @@ func (d *differ) diffChains() {
 	d.resetEqualChains()
 }
 
-// chainTeardown returns the phase in which a chain is removed. Those of table raw go as soon as filter is written, which
-// no longer accepts untracked packets then.
-func chainTeardown(c *kernel.Chain) kernel.Phase {
-	if c.Table == "raw" {
-		return kernel.WriteChains
-	}
-	return kernel.RemoveChains
-}
-
 // held returns what a chain becomes while a source has not delivered its table. Rules of
 // services that are not known yet stay, and no endpoint is taken away.
 func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
@@ -61,9 +52,6 @@ func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
 	case n.IsChain(w.Name, kernel.ChainIPVSOutFilter):
 		// Its rules name single VIPs, and all of them drop packets, so their order does
 		// not matter.
-		to.Rules = withRules(w.Rules, h.Rules)
-	case n.IsChain(w.Name, kernel.ChainUntracked), n.IsChain(w.Name, kernel.ChainForward):
-		// Their rules have networks of services that are known, and all of one chain do the same.
 		to.Rules = withRules(w.Rules, h.Rules)
 	case n.IsChain(w.Name, kernel.ChainIPVSFilter):
 		to.Rules = withMarks(w.Rules, h.Rules)

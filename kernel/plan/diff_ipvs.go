@@ -33,15 +33,12 @@ func (d *differ) diffVirtuals() {
 				d.removeVirtual(have[j])
 			case d.isLeft(&have[j], &left):
 				d.leave(have[j])
-			default:
-				d.keepsReplies(have[j].Key)
 			}
 			j++
 		default:
 			switch {
 			case !own.has(&have[j]) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]) && !d.isLeft(&have[j], &left):
 				d.plan.Conflicts = append(d.plan.Conflicts, kernel.Conflict{Want: want[i], Have: have[j]})
-				d.keepsReplies(have[j].Key)
 			case want[i] != have[j] || d.inIPVS(want[i].Key):
 				d.change(kernel.AddVirtuals, have[j], want[i])
 			}
@@ -84,7 +81,6 @@ func (d *differ) leave(v kernel.Virtual) {
 		return
 	}
 	d.plan.Left = append(d.plan.Left, v)
-	d.keepsReplies(v.Key)
 }
 
 // claims says whether the policy treats a foreign virtual server as owned. Those by firewall mark stay foreign.

@@ -106,18 +106,16 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 		return
 	}
 	var build, teardown kernel.Phase
-	known, follows := false, false
+	known := false
 	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
 		if !known {
 			build, teardown = d.entryPhases(set(w, h))
-			follows, known = d.followsDrains(set(w, h)), true
+			known = true
 		}
 		switch {
 		case h == nil:
 			d.add(build, *w)
 		case w == nil && d.hold():
-		case w == nil && follows:
-			d.drained = append(d.drained, *h)
 		case w == nil:
 			d.remove(teardown, *h)
 		}
@@ -152,11 +150,8 @@ func set(w, h *kernel.Entry) string {
 
 // entryPhases returns the phases in which entries of a set are added and removed.
 func (d *differ) entryPhases(set string) (build, teardown kernel.Phase) {
-	switch _, spec, _ := d.have.Names.SetSpec(set); {
-	case spec.Opens:
+	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
 		return kernel.OpenVIPs, kernel.CloseVIPs
-	case spec.Name == kernel.UntrackedReply:
-		return kernel.OpenVIPs, kernel.RemoveGuards // behind UNTRACKED, by its name
 	}
 	return kernel.AddGuards, kernel.RemoveGuards
 }

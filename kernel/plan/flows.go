@@ -17,7 +17,6 @@ func (d *differ) diffFlows() {
 	d.retryFlows()
 	d.diffCut()
 	d.diffRuleDrains()
-	d.flowsOfUntracked()
 	if d.translates(kernel.UDP) {
 		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), d.leadsOf(kernel.UDP)
 		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})

@@ -131,7 +131,6 @@ var targets = map[string][]string{
 	"MARK":       {"--set-xmark"},
 	"MASQUERADE": {"--random-fully"},
 	"DNAT":       {"--to-destination"},
-	"CT":         {"--notrack"},
 }
 
 // target reads the rest of a rule behind -j, or behind -g, which leads only to chains.

@@ -68,7 +68,6 @@ func (t *tracer) packet(p Packet) (Verdict, error) {
 	if err == nil && f.translated.Proto != 0 {
 		v = t.arrived(f, v.Fate)
 	}
-	v.Untracked = f.State == "UNTRACKED"
 	return v, err
 }
 

@@ -124,7 +124,6 @@ func TestTargets(t *testing.T) {
 		"-j SUB\n-j REJECT":                 trace.Rejected,  // SUB returns
 		"-g SUB\n-j REJECT":                 trace.Forwarded, // to where FORWARD returns
 		"-s 192.0.2.9/32\n-j DROP":          trace.Dropped,   // a rule may have no target
-		"-j CT --notrack\n-m conntrack --ctstate UNTRACKED -j DROP":                                                 trace.Dropped, // CT ends no packet's way
 		"-j MARK --set-xmark 0x4000/0x4000\n-m mark --mark 0x4000/0x4000 -j DROP":                                   trace.Dropped,
 		"-j MARK --set-xmark 0x4000/0x4000\n-j MARK --set-xmark 0x4000/0x0\n-m mark ! --mark 0x4000/0x4000 -j DROP": trace.Dropped,
 		"-j MARK --set-xmark 0x4001/0xffffffff\n-m mark --mark 0x4000 -j DROP":                                      trace.Forwarded,

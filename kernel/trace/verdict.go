@@ -65,8 +65,6 @@ type Verdict struct {
 	Ways []Way
 	// Masquerade of a packet that is not balanced.
 	Masquerade Masquerade
-	// Untracked: connection tracking leaves the packet out.
-	Untracked bool
 	// Steps has a line for each hook and rule on the path, and why the rule applies or
 	// not.
 	Steps []string

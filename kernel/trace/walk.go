@@ -81,8 +81,6 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 			return r.target, nil
 		case "RETURN":
 			return "", nil
-		case "CT": // --notrack: connection tracking does not see it
-			f.State = "UNTRACKED"
 		case "MARK":
 			f.mark = f.mark&^r.mask ^ r.value
 		case "MASQUERADE":

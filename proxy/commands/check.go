@@ -254,7 +254,7 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 		return // check works without iptables and without a kernel that has it
 	}
 	want := s.Want(t, here)
-	lines := kernel.Barred(firewall, want.Virtuals, want.Untracked(s.Config.Names()))
+	lines := kernel.Barred(firewall, want.Virtuals)
 	c.unserved = c.unserved || len(lines) > 0
 	c.warn(lines...)
 }

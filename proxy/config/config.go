@@ -93,8 +93,7 @@ type IPTables struct {
 
 // Rules is table rules.
 type Rules struct {
-	Layout    string // kube-proxy or lean
-	Untracked bool
+	Layout string // kube-proxy or lean
 }
 
 // IPVS is table ipvs. A timeout of 0 leaves the kernel's value alone.

@@ -120,8 +120,6 @@ var mainFields = []field{
 
 	define("rules.layout", "", zero, `"lean": few rules on the way of each packet in mode ipvs, and masqueraded TCP keeps the client's port where it is free; "kube-proxy": the rules of kube-proxy; both have the same verdicts`,
 		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),
-	define("rules.untracked", "", zero, "mode ipvs: connection tracking leaves out services whose clients keep their addresses; for nodes whose endpoints are reached through VIPs alone",
-		func(c *Config) *bool { return &c.Rules.Untracked }, fields.Bool, false),
 
 	define("ipvs.scheduler", "ipvs-scheduler", 0, `modes ipvs and userspace: the scheduler of services that name none: rr, wrr, lc, wlc, sh, mh, ...; "" is wrr where weights differ, else rr`,
 		func(c *Config) *string { return &c.IPVS.Scheduler }, fields.StringOf(checkScheduler), ""),

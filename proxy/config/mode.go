@@ -33,7 +33,7 @@ func (c Config) ForMode() mode.Config {
 		LocalhostNodePorts: c.IPTables.LocalhostNodePorts,
 		DetectLocal:        mode.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
-		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing, Lean: c.Rules.Layout == "lean", Untracked: c.Rules.Untracked, ProbeVIPs: c.IPVS.ProbeVIPs,
+		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing, Lean: c.Rules.Layout == "lean", ProbeVIPs: c.IPVS.ProbeVIPs,
 		Conntrack: mode.Conntrack{
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,

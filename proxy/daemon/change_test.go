@@ -87,12 +87,8 @@ var changes = map[string]func(services []sources.Service, i int) []sources.Servi
 	},
 	"endpoint":              func(services []sources.Service, i int) []sources.Service { return more(services, i, "elsewhere") },
 	"endpoint of this node": func(services []sources.Service, i int) []sources.Service { return more(services, i, here) },
-	untrackedEndpoint:       func(services []sources.Service, i int) []sources.Service { return more(services, i, "elsewhere") },
 	"service":               func(services []sources.Service, i int) []sources.Service { return slices.Delete(services, i, i+1) },
 }
-
-// untrackedEndpoint is the change of an endpoint where rules.untracked is on.
-const untrackedEndpoint = "untracked endpoint"
 
 // here is the node of these tests. It has an endpoint of each of the first ownServices services.
 const (
@@ -129,7 +125,7 @@ func changing(t testing.TB, services int, checked bool, what string) (change fun
 			one.Services.At(i).HealthCheck = &check
 		}
 	}
-	emit := serving(t, one, what == untrackedEndpoint)
+	emit := serving(t, one)
 	other := sources.Table{Services: sources.ServicesOf(changes[what](one.Services.Slice(), services/2)...)}
 	one = one.After(other, sources.Compare(other, one)) // the source of files knows what it changed
 	other = other.After(one, sources.Compare(one, other))
@@ -165,7 +161,7 @@ func (s tables) Watch(ctx context.Context, emit func(sources.Table, error)) erro
 
 // serving runs the loop with all that follows it, as the daemon does. The kernel has the first table already. emit
 // returns after the table's sync.
-func serving(b testing.TB, first sources.Table, untracked bool) (emit func(sources.Table)) {
+func serving(b testing.TB, first sources.Table) (emit func(sources.Table)) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f, log, dir := config.AddFlags(flags), slog.New(slog.DiscardHandler), b.TempDir()
 	cur, err := config.Start(config.Options{Flags: f, Log: log})
@@ -180,7 +176,6 @@ func serving(b testing.TB, first sources.Table, untracked bool) (emit func(sourc
 	}
 	node := kernel.Node{Name: here}
 	c := d.setup().forMode()
-	c.Untracked = untracked
 	k := fake.New(kernel.DefaultNames, node, ipvs.State(frontend.List(first, node, c.Frontends), c))
 	source := make(tables)
 	p = proxy.New(proxy.Options{
@@ -188,7 +183,7 @@ func serving(b testing.TB, first sources.Table, untracked bool) (emit func(sourc
 		SyncPeriod: time.Hour, Served: func(sources.Incumbents) {}, Remember: func(kernel.Record) {},
 		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := d.setup().forMode()
-			c.Hold, c.Occupied, c.Untracked = hold, occupied, untracked
+			c.Hold, c.Occupied = hold, occupied
 			f := d.frontends.List(t, n, c.Frontends)
 			return f, d.mode.State(f, c)
 		},

@@ -104,11 +104,7 @@ func TestFaults(t *testing.T) {
 		}},
 		"upgraded": {"modules", "an upgrade removed its modules", func(f *Facts) { f.Machine.Unbooted, f.Machine.Modules.Loaded = true, nil }},
 		"barred":   {"modules", "keeps module ip_vs", func(f *Facts) { f.Machine.Modules.Barred = map[string]string{"ip_vs": "/etc/modprobe.d/no.conf"} }},
-		"no notrack": {"modules", "has no xt_CT", func(f *Facts) {
-			f.Kernel.Names = kernel.DefaultNames
-			f.Want.Entries = kernel.EntriesOf([]kernel.Entry{{Set: "KUBE-UNTRACKED", Addr: netip.MustParseAddr("10.96.0.20"), Proto: kernel.TCP, Port: 80}})
-		}},
-		"4.19": {"kernel", "conn_reuse_mode", func(f *Facts) { f.Kernel.Node.Release = kernel.Release{Major: 4, Minor: 19} }},
+		"4.19":     {"kernel", "conn_reuse_mode", func(f *Facts) { f.Kernel.Node.Release = kernel.Release{Major: 4, Minor: 19} }},
 		"no forwarding": {"forwarding", "net.ipv4.ip_forward is 0", func(f *Facts) {
 			f.Machine.Sysctls["net.ipv4.ip_forward"] = "0"
 		}},

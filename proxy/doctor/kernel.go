@@ -37,7 +37,6 @@ func modules(f *Facts) (list []Finding) {
 				"modprobe "+module+" && echo "+module+" > /etc/modules-load.d/"+module+".conf", "the scheduler %s is not loaded", name)...)
 		}
 	}
-	list = append(list, notrack(f)...)
 	if f.Mode == mode.Userspace || !f.Configured {
 		return list
 	}
@@ -47,22 +46,6 @@ func modules(f *Facts) (list []Finding) {
 		}
 	}
 	return list
-}
-
-// notrack reports a kernel that cannot leave out what rules.untracked asks for. It loads the module on demand.
-func notrack(f *Facts) []Finding {
-	const module, means = "xt_CT", "rules.untracked has no effect, and each sync fails"
-	m := f.Machine.Modules
-	if f.Kernel == nil || f.Want == nil || f.Want.Untracked(f.Kernel.Names) == nil || m.Loaded[module] {
-		return nil
-	}
-	switch {
-	case m.Barred[module] != "":
-		return one(means, "remove the line from "+m.Barred[module], "%s keeps module %s from being loaded", m.Barred[module], module)
-	case m.Known && !m.Files[module]:
-		return one(means, "install the package with "+module+", or remove the key", "kernel %s has no %s", f.Machine.Release, module)
-	}
-	return nil
 }
 
 // schedulers lists those of the wanted virtual servers.

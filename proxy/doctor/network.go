@@ -29,7 +29,7 @@ func firewall(f *Facts) (list []Finding) {
 	if f.Mode == mode.IPTables {
 		barriers, virtuals = f.byRules()
 	}
-	for _, line := range kernel.Barred(barriers, virtuals, f.Want.Untracked(f.Kernel.Names)) {
+	for _, line := range kernel.Barred(barriers, virtuals) {
 		list = append(list, one("clients get no connection", "accept these packets there; svcproxy explain shows the rules that a packet passes", "%s", line)...)
 	}
 	return list

@@ -98,12 +98,11 @@ func (x *explainer) node() kernel.Node {
 }
 
 // tracking reports whether connection tracking has room for a new connection. If not, the packet is
-// dropped, whatever it is for, unless the kernel gives up a connection without a reply for it. What rules leave
-// untracked passes.
+// dropped, whatever it is for, unless the kernel gives up a connection without a reply for it.
 func (x *explainer) tracking() {
 	have, err := strconv.ParseUint(x.sysctl("net.netfilter.nf_conntrack_count"), 10, 64)
 	most, err2 := strconv.ParseUint(x.sysctl("net.netfilter.nf_conntrack_max"), 10, 64)
-	if err != nil || err2 != nil || most == 0 || have < most || x.p.Established || x.verdict.Untracked {
+	if err != nil || err2 != nil || most == 0 || have < most || x.p.Established {
 		return
 	}
 	x.wrong(stageRule, "connection tracking has %d entries of at most %d: it drops packets of new connections", have, most)

@@ -52,7 +52,7 @@ func telling(lines []string) []string {
 }
 
 // ends are the targets that do something to a packet. The others are chains.
-var ends = []string{"ACCEPT", "DROP", "REJECT", "RETURN", "MARK", "MASQUERADE", "DNAT", "CT"}
+var ends = []string{"ACCEPT", "DROP", "REJECT", "RETURN", "MARK", "MASQUERADE", "DNAT"}
 
 // jump returns the chain that a rule jumps to, "nat KUBE-SERVICES", and whether it takes
 // every packet. It returns "" for other lines.
@@ -89,7 +89,7 @@ func (x *explainer) barriers(hook string) {
 	for _, b := range x.Kernel.Firewall {
 		switch {
 		case b.Hook != hook || !b.Sees(x.key.Family()):
-		case b.Bars(x.key, x.verdict.Untracked):
+		case b.Bars(x.key):
 			x.barred(b, x.key.String())
 		default:
 			x.mayPass(b)
@@ -103,10 +103,7 @@ func (x *explainer) barriers(hook string) {
 
 // state is what connection tracking says of the packet, or of a later one of its connection.
 func (x *explainer) state(later bool) string {
-	switch {
-	case x.verdict.Untracked:
-		return "UNTRACKED"
-	case later:
+	if later {
 		return "ESTABLISHED"
 	}
 	return "NEW"
@@ -146,7 +143,7 @@ func (x *explainer) backendBarriers(hook string) {
 			if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
 				continue
 			}
-			if as.Bars(kernel.VirtualAt(to.Address, x.key.Proto), x.verdict.Untracked) {
+			if as.Bars(kernel.VirtualAt(to.Address, x.key.Proto)) {
 				to.Lost = fmt.Sprintf("no rule of %s at hook %s accepts what goes there", b.Name, hook)
 				barred = append(barred, to.Address.String())
 			} else {
@@ -203,7 +200,7 @@ func (x *explainer) replyBarriers(hook string) {
 	for _, b := range x.Kernel.Firewall {
 		as := b
 		as.Hook = "forward" // there, kernel.Barrier thinks of replies
-		if b.Hook == hook && as.Bars(x.key, x.verdict.Untracked) {
+		if b.Hook == hook && as.Bars(x.key) {
 			x.barred(b, "replies of "+x.key.String())
 		}
 	}

@@ -31,7 +31,6 @@ type Config struct {
 	StrictARP  bool
 	VIPPing    bool
 	Lean       bool // fewer rules than kube-proxy's for each packet, with the same verdicts; TCP keeps its port if masqueraded
-	Untracked  bool // mode ipvs: connection tracking leaves out what needs no address translation
 	ProbeVIPs  bool
 	Conntrack  Conntrack
 	GUEPort    uint16 // where endpoints take what is wrapped in GUE
@@ -96,7 +95,7 @@ func (c Config) Same(o Config) bool {
 		c.BridgeInterface == o.BridgeInterface && c.InterfaceNamePrefix == o.InterfaceNamePrefix &&
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity && c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
-		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Untracked == o.Untracked && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
+		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
 		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP && c.Announced == o.Announced &&
 		c.IPVS == o.IPVS && c.IPTables == o.IPTables &&
 		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown && slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&

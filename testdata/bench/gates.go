@@ -249,7 +249,6 @@ func flowsOf(family, clock string) []gate {
 func paths() []gate {
 	once := func(row, by string) cell { return cell{row: row, by: by} }
 	var all []gate
-	most := map[string]float64{"one connection": 1.15} // 1.05 to 1.08 of it is connection tracking that leaves out everything
 	for _, row := range []string{"one connection", "1 MiB"} {
 		few, many := once(row+", of 10 services", "svcproxy"), once(row+", of 5000 services", "svcproxy")
 		all = append(all,
@@ -260,7 +259,6 @@ func paths() []gate {
 			},
 			gate{what: row + ": of kube-proxy's layout", of: many, per: once(row+", of 5000 services", byKubeProxy), value: instructions, unit: "x", paired: true},
 			gate{what: row + " with SNAT: of kube-proxy's layout", of: once(row+", of 5000 services", bySNAT), per: once(row+", of 5000 services", byKubeProxySNAT), value: instructions, unit: "x", paired: true},
-			gate{what: row + " untracked: of ipvsadm without rules", of: once(row+", of 5000 services", byUntracked), per: once(row+", of 5000 services", "ipvsadm"), value: instructions, most: most[row], unit: "x", paired: true},
 			gate{what: row + ": of ipvsadm without rules", of: many, per: once(row+", of 5000 services", "ipvsadm"), value: instructions, unit: "x", paired: true},
 		)
 	}

@@ -84,7 +84,7 @@ type task struct {
 // ways builds them all:
 //
 //   - directly,
-//   - through svcproxy in both layouts of rules, without and with SNAT, and untracked,
+//   - through svcproxy in both layouts of rules, without and with SNAT,
 //   - through the same virtual servers made by hand, with and without the rules around them,
 //   - through svcproxy's mode iptables with both back ends, and mode userspace,
 //   - through HAProxy.
@@ -108,7 +108,6 @@ func (p *pass) ways() ([]way, error) {
 			return w, err
 		},
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byKubeProxy, kubeProxyLayout) },
-		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byUntracked, untracked) },
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, bySNAT, snat) },
 		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byKubeProxySNAT, kubeProxyLayout+snat) },
 		func(l *lab.Lab, t *task) (way, error) {
@@ -145,17 +144,14 @@ func (p *pass) ways() ([]way, error) {
 	return ways, nil
 }
 
-// The ways through svcproxy in the other layout of rules, with its own address as each connection's source, and
-// untracked.
+// The ways through svcproxy in the other layout of rules, with its own address as each connection's source.
 const (
 	byKubeProxy     = "kube-proxy's layout"
 	bySNAT          = "svcproxy, SNAT"
 	byKubeProxySNAT = "kube-proxy's layout, SNAT"
-	byUntracked     = "svcproxy, untracked"
 
 	kubeProxyLayout = "rules.layout = \"kube-proxy\"\n"
 	snat            = "iptables.masqueradeAll = true\n"
-	untracked       = "rules.untracked = true\n"
 )
 
 // byLayout is a way through svcproxy with more in its configuration.

@@ -29,7 +29,7 @@ func (d draw) config() mode.Config {
 	c.Frontends.LocalCIDRs = pick(d, nil, []netip.Prefix{prefix("10.2.1.0/24"), prefix("fd00:2:1::/64")})
 	c.Frontends.LocalFallback = pick(d, frontend.FallbackDrop, frontend.FallbackCluster)
 	c.VIPBinding = pick(d, mode.BindAuto, mode.BindAddress, mode.BindRoute)
-	c.StrictARP, c.VIPPing, c.Lean, c.Untracked = d.chance(3), d.chance(2), d.chance(2), d.chance(3)
+	c.StrictARP, c.VIPPing, c.Lean = d.chance(3), d.chance(2), d.chance(2)
 	if d.chance(3) {
 		// Those of a network namespace's own.
 		c.Conntrack = mode.Conntrack{

@@ -320,12 +320,6 @@ func (n *node) entries() map[sender]reply {
 // agrees compares the entry of a packet with the tracer's verdict.
 func (s sentPacket) agrees(have *kernel.Observed, entries map[sender]reply) error {
 	reply, found := entries[sender{s.port, s.Dst}]
-	if s.Untracked {
-		if found {
-			return fmt.Errorf("%s: traced as untracked; it has an entry, a reply from %s to %s\n%s", s.Packet, reply.src, reply.dst, strings.Join(s.Steps, "\n"))
-		}
-		return nil
-	}
 	// The node's own packets have an entry before they are refused on their way in.
 	own := s.In == ""
 	ok := s.Fate != trace.Balanced && (!found || own && reply.src == s.Dst)

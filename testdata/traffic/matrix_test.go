@@ -131,11 +131,6 @@ var limits = []struct{ modes, why, tests string }{
 	{"ipvs", "counts connections that outlive svcproxy: rules do not count them, and the relay's end with it", `
 		TestOperatorDrains
 		TestOperatorDrainsTheNode`},
-	{"ipvs", "leaves services untracked, which mode ipvs alone does", `
-		TestUntrackedServices
-		TestUntrackedChangesUnderTraffic
-		TestUntrackedEndpointDrains
-		TestUntrackedPastTheNode`},
 	{"ipvs", "changes the layout of rules, which mode ipvs alone has", `
 		TestLayoutChangesUnderTraffic`},
 	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `

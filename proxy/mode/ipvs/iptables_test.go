@@ -37,7 +37,6 @@ func TestIptablesSave(t *testing.T) {
 		"lowest bit":  func(c *mode.Config) { c.MasqueradeBit = 0 },
 		"no ping":     func(c *mode.Config) { c.VIPPing = false },
 		"lean":        func(c *mode.Config) { c.Lean = true },
-		"untracked":   func(c *mode.Config) { c.Lean, c.Untracked = true, true },
 	}
 	ipvsMatch := namespaced("iptables-legacy -A OUTPUT -m ipvs --vproto 6 -j DROP", nil, nil) == nil
 	if !ipvsMatch && inGuest() {

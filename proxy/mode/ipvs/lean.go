@@ -66,9 +66,9 @@ func (s *scope) filterJumps() []kernel.Chain {
 // most packets are of.
 func (s *scope) forward() kernel.Chain {
 	if !s.Config.Lean {
-		return s.Forward(s.forwardUntracked()...)
+		return s.Forward()
 	}
-	return s.Ours("filter", kernel.ChainForward, append(s.forwardUntracked(), mode.ForwardKnown, s.ForwardMarked())...)
+	return s.Ours("filter", kernel.ChainForward, mode.ForwardKnown, s.ForwardMarked())
 }
 
 // healthChecks is filter KUBE-NODE-PORT. It accepts connections to health check node ports.

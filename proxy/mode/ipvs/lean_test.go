@@ -82,18 +82,14 @@ func TestRulesOnTheWay(t *testing.T) {
 		lean          bool
 		nodeName      string // of all endpoints
 		masqueradeAll bool
-		untracked     bool
 		first, later  visits
 	}{
-		{"endpoints elsewhere", false, "n0", false, false, visits{13, 5}, visits{7, 3}},
-		{"endpoints elsewhere, lean", true, "n0", false, false, visits{6, 3}, visits{1, 0}},
-		{"endpoints anywhere", false, "", false, false, visits{14, 6}, visits{7, 3}}, // these may be hairpins
-		{"endpoints anywhere, lean", true, "", false, false, visits{8, 4}, visits{1, 0}},
-		{"SNAT", false, "n0", true, false, visits{16, 5}, visits{7, 3}},
-		{"SNAT, lean", true, "n0", true, false, visits{10, 3}, visits{1, 0}},
-		{"endpoints elsewhere, untracked", true, "n0", false, true, visits{4, 1}, visits{4, 1}},
-		{"endpoints anywhere, untracked", true, "", false, true, visits{4, 1}, visits{4, 1}},
-		{"SNAT, untracked", true, "n0", true, true, visits{10, 3}, visits{1, 0}},
+		{"endpoints elsewhere", false, "n0", false, visits{13, 5}, visits{7, 3}},
+		{"endpoints elsewhere, lean", true, "n0", false, visits{6, 3}, visits{1, 0}},
+		{"endpoints anywhere", false, "", false, visits{14, 6}, visits{7, 3}}, // these may be hairpins
+		{"endpoints anywhere, lean", true, "", false, visits{8, 4}, visits{1, 0}},
+		{"SNAT", false, "n0", true, visits{16, 5}, visits{7, 3}},
+		{"SNAT, lean", true, "n0", true, visits{10, 3}, visits{1, 0}},
 	} {
 		for _, services := range []int{10, 5000} {
 			table := modetest.Big(services, 1)
@@ -101,7 +97,7 @@ func TestRulesOnTheWay(t *testing.T) {
 				table.Services.At(i).Endpoints[0].NodeName = c.nodeName
 			}
 			config := modetest.Defaults()
-			config.Lean, config.MasqueradeAll, config.Untracked = c.lean, c.masqueradeAll, c.untracked
+			config.Lean, config.MasqueradeAll = c.lean, c.masqueradeAll
 			node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.168.1.2/24"), Link: "eth0"}}}
 			s := stateOf(table, node, config)
 			p := trace.Packet{Proto: kernel.TCP, In: "eth0", Src: netip.MustParseAddrPort("192.0.2.9:40000"), Dst: s.Virtuals[0].Key.AddrPort()}
@@ -123,7 +119,7 @@ func TestRulesOnTheWay(t *testing.T) {
 func visited(steps []string) (n visits) {
 	for _, step := range steps {
 		table, _, _ := strings.Cut(step, " ")
-		if !slices.Contains([]string{"raw", "nat", "filter"}, table) || strings.Contains(step, ": not asked") {
+		if !slices.Contains([]string{"nat", "filter"}, table) || strings.Contains(step, ": not asked") {
 			continue
 		}
 		n.rules++

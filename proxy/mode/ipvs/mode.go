@@ -24,10 +24,9 @@ type Mode struct {
 	last   *frontend.Frontends
 	config mode.Config
 	state  kernel.State
-	// repeated are entries of the sets of endpoints, sorted: in KUBE-LOOP-BACK one for each service port
-	// beyond the first that needs the entry, in the others one for each service.
-	repeated  []kernel.Entry
-	untracked *untracked // nil unless the configuration asks for it
+	// repeated are entries of KUBE-LOOP-BACK, sorted: one for each service port beyond the first that
+	// needs the entry.
+	repeated []kernel.Entry
 }
 
 var _ mode.Mode = (*Mode)(nil)
@@ -92,7 +91,7 @@ func (m *Mode) State(f *frontend.Frontends, c mode.Config) kernel.State {
 	}
 	m.last, m.config = f, c
 	s, w := state(f, c)
-	m.state, m.repeated, m.untracked = s, w.repeated, w.untracked
+	m.state, m.repeated = s, w.repeated
 	return s
 }
 

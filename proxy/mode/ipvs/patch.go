@@ -9,7 +9,7 @@ import (
 )
 
 // patched returns the state of f, if that differs from the last state only in
-// real servers and in entries of the sets of endpoints.
+// real servers and in entries of the sets of hairpins.
 func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool) {
 	if m.last == nil {
 		return kernel.State{}, false
@@ -22,9 +22,6 @@ func (m *Mode) patched(f *frontend.Frontends, c mode.Config) (kernel.State, bool
 	for _, s := range changed {
 		p.service(s)
 	}
-	if c.Untracked && !p.patchUntracked() {
-		return kernel.State{}, false
-	}
 	return p.apply()
 }
 
@@ -34,11 +31,10 @@ type patch struct {
 	now     *frontend.Frontends
 	changed []frontend.Changed
 	fronts  []patchedFront
-	// Entries of the sets of endpoints, all sorted. repeated replaces Mode.repeated; gone
+	// Entries of the sets of hairpins, all sorted. repeated replaces Mode.repeated; gone
 	// are no longer needed by any service port, fresh were not needed before.
 	repeated, gone, fresh []kernel.Entry
-	owned                 bool  // repeated is a copy
-	moved                 []int // the fronts whose backends have other addresses
+	owned                 bool // repeated is a copy
 }
 
 // patchedFront is a front with other real servers than before.
@@ -53,10 +49,8 @@ func (p *patch) service(s frontend.Changed) {
 		x := &p.now.Fronts[i]
 		before, now := p.last.Backends(x), p.now.Backends(x)
 		if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.same(s.Service, a, b) }) {
-			p.fronts = append(p.fronts, patchedFront{x.Key, appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)})
-			if !slices.EqualFunc(before, now, func(a, b frontend.Backend) bool { return p.sameAddr(s.Service, a, b) }) {
-				p.moved = append(p.moved, i)
-			}
+			reals := appendReals(make([]kernel.Real, 0, len(now)), p.now, x, p.config)
+			p.fronts = append(p.fronts, patchedFront{x.Key, reals})
 		}
 	}
 	for _, f := range p.now.Config.Families() {
@@ -72,12 +66,8 @@ func (p *patch) service(s frontend.Changed) {
 func (p *patch) same(service int, before, now frontend.Backend) bool {
 	upper, lower := p.last.Limits(service, before)
 	upperNow, lowerNow := p.now.Limits(service, now)
-	return p.sameAddr(service, before, now) && p.last.Weight(service, before) == p.now.Weight(service, now) &&
-		upper == upperNow && lower == lowerNow
-}
-
-func (p *patch) sameAddr(service int, before, now frontend.Backend) bool {
-	return p.last.Addr(service, before) == p.now.Addr(service, now)
+	return p.last.Addr(service, before) == p.now.Addr(service, now) &&
+		p.last.Weight(service, before) == p.now.Weight(service, now) && upper == upperNow && lower == lowerNow
 }
 
 // replace takes the entries that a service needed out and puts others in.
@@ -142,22 +132,13 @@ func (p *patch) apply() (kernel.State, bool) {
 	return s, true
 }
 
-// keepsRules reports whether the sets of endpoints keep their capacity, stay empty or not, and keep the network that a rule
-// names.
+// keepsRules reports whether the sets of hairpins keep their capacity, and stay empty or not.
 func (p *patch) keepsRules(entries kernel.Entries) bool {
 	for _, f := range p.now.Config.Families() {
-		for _, spec := range kernel.SetSpecs {
-			if !ofEndpoints(spec.Name) {
-				continue
-			}
-			name := p.config.Names.Set(f, spec.Name)
-			before, now := p.state.Entries.Of(name), entries.Of(name)
-			if (len(now) == 0) != (len(before) == 0) || kernel.Capacity(len(now)) != kernel.Capacity(len(before)) {
-				return false
-			}
-			if spec.Name == kernel.TrackedEndpoints && networkOf(now) != networkOf(before) {
-				return false
-			}
+		name := p.config.Names.Set(f, kernel.LoopBack)
+		before, now := len(p.state.Entries.Of(name)), len(entries.Of(name))
+		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {
+			return false
 		}
 	}
 	return true

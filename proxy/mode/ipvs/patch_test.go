@@ -23,7 +23,6 @@ func TestPatchedIsMade(t *testing.T) {
 		var m Mode
 		config := modetest.Defaults()
 		config.Frontends.LocalFallback = rapid.SampledFrom([]frontend.LocalFallback{frontend.FallbackDrop, frontend.FallbackCluster}).Draw(t, "fallback")
-		config.Untracked = rapid.Bool().Draw(t, "untracked")
 		config.Frontends.Forward = rapid.SampledFrom([]sources.Forward{"", sources.Direct}).Draw(t, "forward")
 		node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{
 			{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}, {Prefix: netip.MustParsePrefix("2001:db8::1/64"), Link: "eth0"},
@@ -71,51 +70,6 @@ func TestPatchedIsMade(t *testing.T) {
 // isPatched reports whether a state shares the virtual servers of the one before.
 func isPatched(before, now kernel.State) bool {
 	return len(before.Virtuals) > 0 && len(now.Virtuals) > 0 && &before.Virtuals[0] == &now.Virtuals[0]
-}
-
-// An endpoint that comes or goes is patched into the state where services are untracked, too, unless other services may
-// be tracked for it.
-func TestPatchedUntracked(t *testing.T) {
-	node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.0.2.1/24"), Link: "eth0"}}}
-	config := modetest.Defaults()
-	config.Untracked = true
-	for _, c := range []struct {
-		name    string
-		before  func(*sources.Service) // service 7
-		after   func(*sources.Service)
-		patched bool
-	}{
-		{"an endpoint fewer", nil, func(s *sources.Service) { s.Endpoints = s.Endpoints[1:] }, true},
-		{"another address", nil, func(s *sources.Service) { s.Endpoints[0].Addr = addr("172.16.200.1") }, true},
-		{"none left", nil, func(s *sources.Service) { s.Endpoints = nil }, true},
-		{"beyond the network", nil, func(s *sources.Service) { s.Endpoints[1].Addr = addr("172.30.0.1") }, false},
-		{"on the node", nil, func(s *sources.Service) { s.Endpoints[0].Addr = addr("192.0.2.1") }, false},
-		{"no longer on the node", func(s *sources.Service) { s.Endpoints[0].Addr = addr("192.0.2.1") }, func(s *sources.Service) { s.Endpoints[0].Addr = addr("172.16.200.1") }, false},
-		{"an endpoint of a tracked service", nil, func(s *sources.Service) { s.Endpoints[0].Addr = addr("172.16.0.144") }, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			table := modetest.Big(100, 3)
-			nodePort := table.Services.At(9) // stays tracked
-			nodePort.Type, nodePort.Ports[0].NodePort, nodePort.ExternalTrafficPolicy = sources.NodePort, 30080, sources.Local
-			if c.before != nil {
-				c.before(table.Services.At(7))
-			}
-			var frontends frontend.Cache
-			var m Mode
-			before := m.State(frontends.List(sources.Merged{Table: table, Delta: sources.Compare(sources.Table{}, table)}, node, config.Frontends), config)
-			other := sources.Table{Services: sources.ServicesOf(table.Services.Slice()...)}
-			s := other.Services.At(7)
-			s.Endpoints = slices.Clone(s.Endpoints)
-			c.after(s)
-			got := m.State(frontends.List(sources.Merged{Table: other, Delta: sources.Compare(table, other)}, node, config.Frontends), config)
-			if want := stateOf(other, node, config); got.String() != want.String() {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-			if isPatched(before, got) != c.patched {
-				t.Errorf("patched: %v, want %v", !c.patched, c.patched)
-			}
-		})
-	}
 }
 
 // equal fails unless two Frontends serve the same.

@@ -39,7 +39,7 @@ func TestProperties(t *testing.T) {
 		checkBound(t, s, config, node)
 		checkReals(t, s, table, node)
 		checkCut(t, s, frontend.List(table, node, config.Frontends))
-		specs := slices.DeleteFunc(slices.Clone(kernel.SetSpecs), func(s kernel.SetSpec) bool { return s.Optional && !config.Untracked })
+		specs := slices.DeleteFunc(slices.Clone(kernel.SetSpecs), func(s kernel.SetSpec) bool { return s.Former })
 		if n := len(s.Sets); n != len(config.Frontends.Families())*len(specs) {
 			t.Fatalf("%d sets", n)
 		}

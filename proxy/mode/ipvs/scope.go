@@ -8,8 +8,7 @@ import (
 // scope writes the chains of one family. In its rules the comment is the first match, but for jumps of the lean layout.
 type scope struct {
 	mode.Scope
-	filled    map[string]bool // sets with entries, by full name
-	untracked *untracked      // nil if the configuration does not ask for it
+	filled map[string]bool // sets with entries, by full name
 }
 
 // chains returns all chains of the family: ours, and the built-in ones with our
@@ -33,7 +32,7 @@ func (s *scope) chains() []kernel.Chain {
 		s.Ours("filter", kernel.ChainIPVSFilter, s.ipvsFilter()...),
 		s.Ours("filter", kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
 	}
-	return append(append(chains, s.filterJumps()...), s.raw()...)
+	return append(chains, s.filterJumps()...)
 }
 
 // in matches packets of which some parts, each with a direction, are in a set.

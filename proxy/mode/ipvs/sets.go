@@ -57,16 +57,15 @@ type namedSet struct {
 	spec   kernel.SetSpec
 }
 
-// namedSets returns our sets in the order of a State: by full name. The optional ones are for untracked services.
+// namedSets returns our sets in the order of a State: by full name.
 func (w *writer) namedSets() []namedSet {
 	families := w.f.Config.Families()
 	sets := make([]namedSet, 0, len(families)*len(kernel.SetSpecs))
 	for _, f := range families {
 		for _, spec := range kernel.SetSpecs {
-			if spec.Optional && !w.config.Untracked {
-				continue
+			if !spec.Former {
+				sets = append(sets, namedSet{w.config.Names.Set(f, spec.Name), f, spec})
 			}
-			sets = append(sets, namedSet{w.config.Names.Set(f, spec.Name), f, spec})
 		}
 	}
 	slices.SortFunc(sets, func(a, b namedSet) int { return strings.Compare(a.name, b.name) })
@@ -81,9 +80,6 @@ func (w *writer) sets() (sets []kernel.Set, entries kernel.Entries, filled map[s
 	for _, name := range w.config.Occupied {
 		filled[name] = true
 	}
-	if w.config.Untracked {
-		w.untracked = untrackedOf(w.f, &w.config)
-	}
 	named, traits, hairpins := w.namedSets(), w.traits(), 0
 	for i := range w.f.Table.Services.Len() {
 		hairpins += len(w.f.Hairpins(i))
@@ -94,9 +90,6 @@ func (w *writer) sets() (sets []kernel.Set, entries kernel.Entries, filled map[s
 		from := len(all)
 		all = w.appendEntries(all, set, traits)
 		n := len(all) - from
-		if set.spec.Optional {
-			w.untracked.networks[setOf{set.family, set.spec.Name}] = networkOf(all[from:])
-		}
 		if n > 0 {
 			filled[set.name] = true
 		}
@@ -125,8 +118,6 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 		for i := range w.f.Table.Services.Len() {
 			entries = appendLoops(entries, w.f, i, set.family, set.name)
 		}
-	case kernel.Untracked, kernel.UntrackedReply, kernel.TrackedEndpoints:
-		entries = w.untracked.appendEntries(entries, set)
 	case kernel.HealthCheckNodePort:
 		for port := range w.f.HealthCheckPorts(set.family) {
 			entries = append(entries, kernel.Entry{Set: set.name, Port: port})
@@ -144,15 +135,10 @@ func (w *writer) appendEntries(entries []kernel.Entry, set namedSet, traits fron
 		}
 	}
 	sortEntries(entries[from:])
-	if ofEndpoints(set.spec.Name) {
+	if set.spec.Name == kernel.LoopBack {
 		w.repeated = append(w.repeated, repeated(entries[from:])...)
 	}
 	return entries[:from+len(slices.Compact(entries[from:]))]
-}
-
-// ofEndpoints reports whether a set has entries of services' endpoints, and not of their addresses.
-func ofEndpoints(set kernel.SetName) bool {
-	return set == kernel.LoopBack || set == kernel.UntrackedReply || set == kernel.TrackedEndpoints
 }
 
 // appendMembers appends the entries of a front in a set of this type.

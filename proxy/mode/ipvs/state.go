@@ -20,7 +20,7 @@ func state(f *frontend.Frontends, c mode.Config) (kernel.State, *writer) {
 	w := &writer{f: f, config: c}
 	sets, entries, filled := w.sets()
 	for _, family := range f.Config.Families() {
-		s.Chains = append(s.Chains, (&scope{mode.Scope{Frontends: f, Config: &c, Family: family}, filled, w.untracked}).chains()...)
+		s.Chains = append(s.Chains, (&scope{mode.Scope{Frontends: f, Config: &c, Family: family}, filled}).chains()...)
 	}
 	s.Sort()
 	// These are made in order.
@@ -33,8 +33,6 @@ type writer struct {
 	f        *frontend.Frontends
 	config   mode.Config
 	repeated []kernel.Entry // see Mode
-
-	untracked *untracked // nil unless the configuration asks for it
 }
 
 // sysctls returns the kernel parameters that IPVS needs.

@@ -100,7 +100,7 @@ func DrawConfig(t *rapid.T) mode.Config {
 	c := Defaults()
 	c.Frontends.IPv6 = rapid.Bool().Draw(t, "IPv6")
 	c.Frontends.Forward = rapid.SampledFrom([]sources.Forward{"", sources.IPIP}).Draw(t, "forward")
-	c.Lean, c.Untracked = rapid.Bool().Draw(t, "lean"), rapid.Bool().Draw(t, "untracked")
+	c.Lean = rapid.Bool().Draw(t, "lean")
 	c.MasqueradeAll = rapid.Bool().Draw(t, "masqueradeAll")
 	c.Frontends.LocalFallback = rapid.SampledFrom([]frontend.LocalFallback{frontend.FallbackDrop, frontend.FallbackCluster}).Draw(t, "fallback")
 	c.Frontends.LocalCIDRs = rapid.SampledFrom([][]netip.Prefix{nil, {netip.MustParsePrefix("10.0.0.0/29")}}).Draw(t, "local CIDRs")
