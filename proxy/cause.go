@@ -1,6 +1,9 @@
 package proxy
 
-// Cause is why a sync ran.
+import "slices"
+
+// Cause is a reason for a sync, for people to read. A cause decides nothing: a sync does the same whatever its causes
+// are (TestCausesDecideNothing).
 type Cause string
 
 // The causes. CauseNode, CauseConfig and CauseAsked are what Proxy.Check is
@@ -19,8 +22,7 @@ const (
 	CauseDrain  Cause = "drain"
 )
 
-// causes is the only list of causes. If several apply to a sync, it gets the
-// first of them.
+// causes is the only list of causes, the ones that tell most first.
 var causes = []struct {
 	cause   Cause
 	meaning string
@@ -47,15 +49,38 @@ func Causes() []Cause {
 	return list
 }
 
-// verifies reports whether the sync only compares: what it then changes, another program had changed.
-func (c Cause) verifies() bool { return c == CausePeriod || c == CauseAsked || c == CauseRules }
-
 // Meaning explains the cause to an operator; "" for a cause that is not in
 // Causes.
 func (c Cause) Meaning() string {
 	for _, known := range causes {
 		if known.cause == c {
 			return known.meaning
+		}
+	}
+	return ""
+}
+
+// CauseSet is a set of causes. Bit i is the cause at index i of Causes.
+type CauseSet uint16
+
+// CausesOf returns the set of some causes.
+func CausesOf(list ...Cause) (s CauseSet) {
+	for i, known := range causes {
+		if slices.Contains(list, known.cause) {
+			s |= 1 << i
+		}
+	}
+	return s
+}
+
+// Has reports whether a cause is in the set.
+func (s CauseSet) Has(c Cause) bool { return s&CausesOf(c) != 0 }
+
+// First returns the cause that tells most, where there is room for one; "" for the empty set.
+func (s CauseSet) First() Cause {
+	for i, known := range causes {
+		if s&(1<<i) != 0 {
+			return known.cause
 		}
 	}
 	return ""

@@ -21,9 +21,10 @@ type inbox struct {
 	states    []SourceState
 	delivered []bool // sources that have delivered any table
 	facts     sources.HostFacts
-	trusted   bool  // every table counts as complete: see trust
-	times     times // of the changes that no sync has taken yet
-	asked     Cause // of a full check that no sync has taken yet; "" without one
+	trusted   bool     // every table counts as complete: see trust
+	times     times    // of the changes that no sync has taken yet
+	check     bool     // a full check is requested that no sync has taken yet
+	asked     CauseSet // of the check
 	asks      uint64
 	writers   []string // that changed rules since the last check of them
 	wake      chan struct{}
@@ -85,9 +86,7 @@ func (in *inbox) put(i int, t sources.Table, err error) SourceState {
 func (in *inbox) ask(why Cause) uint64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.asked == "" {
-		in.asked = why
-	}
+	in.check, in.asked = true, in.asked|CausesOf(why)
 	in.asks++
 	return in.asks
 }
@@ -96,7 +95,7 @@ func (in *inbox) ask(why Cause) uint64 {
 func (in *inbox) isAsked() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.asked != ""
+	return in.check
 }
 
 // mostWriters is how many processes are named.
@@ -135,7 +134,8 @@ type input struct {
 	waiting   []string // sources that have not delivered a complete table
 	noneGiven []string // those of them that have not delivered any table
 	times     times    // of the changes since the last take; zero without any
-	asked     Cause    // of a full check requested since then; "" without one
+	check     bool     // a full check was requested since then
+	asked     CauseSet // of the check
 	asks      uint64   // number of the last request for one
 }
 
@@ -147,8 +147,9 @@ func (in *inbox) take() input {
 	case <-in.wake: // its table is taken now
 	default:
 	}
-	now := input{tables: slices.Clone(in.tables), facts: in.facts, times: in.times, asked: in.asked, asks: in.asks}
-	in.times, in.asked = times{}, ""
+	now := input{tables: slices.Clone(in.tables), facts: in.facts, times: in.times,
+		check: in.check, asked: in.asked, asks: in.asks}
+	in.times, in.check, in.asked = times{}, false, 0
 	for i, s := range in.states {
 		if s.Delivered {
 			continue

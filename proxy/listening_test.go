@@ -76,8 +76,8 @@ func TestPortsOfPrograms(t *testing.T) {
 		}
 		host.set(resolver)
 		pass(2100 * time.Millisecond)
-		if got := r.kernel.State().Virtuals; len(got) != 1 || r.last().Cause != proxy.CauseNode {
-			t.Errorf("after sshd stopped: %v, cause %s", got, r.last().Cause)
+		if got := r.kernel.State().Virtuals; len(got) != 1 || r.last().Causes != proxy.CausesOf(proxy.CauseNode) {
+			t.Errorf("after sshd stopped: %v, cause %s", got, r.last().Causes.First())
 		}
 		host.set(resolver)
 		pass(20 * time.Second)

@@ -42,14 +42,14 @@ func (p *Proxy) merge(r *Report) sources.Merged {
 
 // overlay gives the endpoints of the merged table the weights that follow from health
 // checks and the operator's orders.
-func (p *Proxy) overlay(m sources.Merged, c Cause) sources.Merged {
+func (p *Proxy) overlay(m sources.Merged) sources.Merged {
 	p.pace.overlay = time.Time{}
-	came := len(m.Delta.Changes) > 0 // from the sources
+	p.next.Sourced = len(m.Delta.Changes) > 0
 	if p.Health != nil {
 		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
 	}
 	p.next.Changes = nil
-	if came && c != CauseStart && c != CauseHealth {
+	if p.next.Sourced && !p.pace.lastSync.IsZero() {
 		p.next.Changes = sources.Describe(p.next.Table, m.Table, m.Delta, maxChangeLines)
 	}
 	p.next.Table, p.next.Delta = m.Table, m.Delta

@@ -59,8 +59,8 @@ func TestReplanReadsNothing(t *testing.T) {
 			t.Errorf("%d readings of the kernel", after-before)
 		}
 		last := r.proxy.Snapshot()
-		if last.Report.Cause != proxy.CauseHealth || last.Report.Steps != 1 || last.Report.Checked {
-			t.Errorf("cause %q, %d steps, checked %t", last.Report.Cause, last.Report.Steps, last.Report.Checked)
+		if last.Report.Causes != proxy.CausesOf(proxy.CauseHealth) || last.Report.Steps != 1 || last.Report.Checked {
+			t.Errorf("cause %q, %d steps, checked %t", last.Report.Causes.First(), last.Report.Steps, last.Report.Checked)
 		}
 		if d := deltas[len(deltas)-1]; len(d.Changes) != 1 || !d.OnlyEndpoints() {
 			t.Errorf("delta %+v", d)
@@ -87,8 +87,8 @@ func TestHealthDuringACheckIsNoDrift(t *testing.T) {
 			changed := 0
 			for _, report := range r.all()[syncs:] {
 				changed += report.Steps
-				if report.Drift() || report.Steps > 0 && report.Cause != proxy.CauseHealth {
-					t.Errorf("cause %q, drift %v", report.Cause, report.Repairs())
+				if report.Drift() || report.Steps > 0 && !report.Causes.Has(proxy.CauseHealth) {
+					t.Errorf("cause %q, drift %v", report.Causes.First(), report.Repairs)
 				}
 			}
 			if changed != 1 {

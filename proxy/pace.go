@@ -35,7 +35,8 @@ type pace struct {
 	changed  bool      // something arrived that no sync has taken yet
 	answered bool      // so did answers of other hosts
 	replan   bool      // so did changes of health
-	left     Cause     // of the plan that stopped after a wave; "" if the last one did not
+	more     bool      // the last plan stopped after a wave
+	causes   CauseSet  // of that sync, if so
 	failures int       // in a row
 	retry    time.Time // when the next sync after a failure is due; of use while there are failures
 	draining bool
@@ -113,7 +114,7 @@ func (p pace) due() time.Time {
 			due = t
 		}
 	}
-	if p.changed || p.answered || p.replan || p.left != "" {
+	if p.changed || p.answered || p.replan || p.more {
 		earlier(p.lastSync)
 	}
 	if p.overlay.After(p.lastSync) { // else the last sync applied it

@@ -83,7 +83,7 @@ func TestQuickCheck(t *testing.T) {
 		if got := r.kernel.State().String(); got != whole.String() {
 			t.Errorf("2 s after all was removed:\n%s", got)
 		}
-		if last := r.all()[len(r.all())-1]; !last.Drift() || last.Cause != proxy.CausePeriod {
+		if last := r.all()[len(r.all())-1]; !last.Drift() || !last.Causes.Has(proxy.CausePeriod) {
 			t.Errorf("no drift in %+v", last)
 		}
 		reads, _ := r.kernel.Counts()

@@ -133,12 +133,12 @@ type Proxy struct {
 	input     input    // of the sync that runs, or ran last
 	next      Snapshot // what the sync that runs will publish
 
-	hold      bool  // a source has not delivered: plans remove nothing
-	judged    bool  // the first reading of the kernel was judged
-	noneOwned bool  // nothing in it was ours
-	unsaved   bool  // services may have changed since the last call of Served
-	asked     Cause // of a full check that no sync has made yet; "" without one
-	pending   times // of the changes that are not programmed yet
+	hold      bool     // a source has not delivered: plans remove nothing
+	judged    bool     // the first reading of the kernel was judged
+	noneOwned bool     // nothing in it was ours
+	unsaved   bool     // services may have changed since the last call of Served
+	asked     CauseSet // of a full check that no sync has made yet
+	pending   times    // of the changes that are not programmed yet
 }
 
 // New makes a loop that does nothing until Run.

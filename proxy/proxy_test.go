@@ -21,7 +21,7 @@ func TestChangesAreProgrammedFromMemory(t *testing.T) {
 		if reads, _ := r.kernel.Counts(); reads != 1 {
 			t.Errorf("%d readings of the kernel for a start and a change, want 1", reads)
 		}
-		if c := r.last().Cause; c != proxy.CauseTable {
+		if c := r.last().Causes.First(); c != proxy.CauseTable {
 			t.Errorf("cause %q", c)
 		}
 	})

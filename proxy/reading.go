@@ -20,6 +20,9 @@ type reading struct {
 	// unrecorded: have was read since the virtual servers that we own were last
 	// recorded.
 	unrecorded bool
+	// done is the kernel as the plans that were carried out left it; see plan.Repairs. asDone: have is like it.
+	done          kernel.State
+	asDone, begun bool
 	// refused has the ops that failed when all of the kernel was read last.
 	refused map[kernel.Op]bool
 }
@@ -37,6 +40,9 @@ func (m *reading) reread(ctx context.Context, r *Report) error {
 	have.Cut, have.Unremoved, have.Quiesced = m.have.Cut, m.have.Unremoved, m.have.Quiesced
 	if have.Record.Left == nil {
 		have.Record.Left = m.have.Record.Left
+	}
+	if m.asDone = !m.begun; m.asDone {
+		m.done, m.begun = have.State, true // what was changed before is not known
 	}
 	m.have, m.valid, m.unrecorded = have, true, true
 	r.Checked, r.Full = true, true
@@ -116,18 +122,39 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	m.have.Unremoved = plan.Unremoved(*todo, err)
 	switch {
 	case err != nil:
-		m.have, m.valid = plan.Advance(m.have, made)
+		m.valid = m.follow(made)
 		m.valid = m.valid && m.explains(err, full)
 		return made, err
 	case stopped:
-		m.have, m.valid = plan.Advance(m.have, made)
+		m.valid = m.follow(made)
 		m.have.Cut = want.Policy.Cut // their flows were removed before the waves
 		return made, nil
 	}
 	m.refused = nil
 	m.have, m.valid = plan.Applied(m.have, want, *todo)
 	m.have.Cut = want.Policy.Cut
+	m.done, m.asDone = m.have.State, true
 	return todo.Ops, nil
+}
+
+// follow brings what is known up to date after ops of a plan that was not carried out whole. It reports whether the
+// reading is still right.
+func (m *reading) follow(made []kernel.Op) (right bool) {
+	m.have, right = plan.Advance(m.have, made)
+	if m.asDone {
+		m.done = m.have.State
+	} else {
+		m.done = plan.Follow(m.done, made)
+	}
+	return right
+}
+
+// repairs returns the ops that undo what another program changed.
+func (m *reading) repairs(ops []kernel.Op) []kernel.Op {
+	if m.asDone {
+		return nil
+	}
+	return plan.Repairs(m.done, m.have.State, ops)
 }
 
 // applyUnread applies a plan of plan.Unread, and returns the ops that succeeded. The next sync reads all of the kernel.
@@ -135,16 +162,16 @@ func (m *reading) applyUnread(ctx context.Context, todo kernel.Plan) (made []ker
 	if !todo.Empty() {
 		err = m.kernel.Apply(ctx, todo)
 		made = kernel.Done(todo.Ops, err)
-		m.have, _ = plan.Advance(m.have, made)
+		m.follow(made)
 	}
 	m.have.Drains, m.valid = todo.Drains, false
 	return made, err
 }
 
-// explains reports whether the reading is right although ops failed: the same ops failed after the last reading of the whole
-// kernel, too. A second failure shows that they change nothing. A first one may: after it refused mh, IPVS has a new virtual
-// server with scheduler rr. Otherwise a service that the kernel refuses for long would make each change of another
-// one read the whole kernel. full: all of the kernel was read for the plan.
+// explains reports whether the reading is right although ops failed: the same ops failed after the last reading of the
+// whole kernel, too. A second failure shows that they change nothing. A first one may: after it refused mh, IPVS has a
+// new virtual server with scheduler rr. Otherwise a service that the kernel refuses for long would make each change of
+// another one read the whole kernel. full: all of the kernel was read for the plan.
 func (m *reading) explains(err error, full bool) bool {
 	var failed *kernel.ApplyError
 	if !errors.As(err, &failed) {

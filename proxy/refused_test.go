@@ -141,7 +141,7 @@ func TestAFailedOpMayHaveChangedTheKernel(t *testing.T) {
 		pass(time.Minute)
 		for _, report := range r.all() {
 			if !errors.Is(report.Err, syscall.EINVAL) || errors.Is(report.Err, syscall.EEXIST) {
-				t.Errorf("a sync (%s): %v", report.Cause, report.Err)
+				t.Errorf("a sync (%s): %v", report.Causes.First(), report.Err)
 			}
 		}
 		if n := len(r.kernel.State().Virtuals); n != 7 {

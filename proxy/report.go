@@ -12,8 +12,8 @@ import (
 
 // Report is the result of one sync.
 type Report struct {
-	Cause Cause
-	Start time.Time
+	Causes CauseSet
+	Start  time.Time
 
 	// Checked: a shard of the kernel, or all of it, was compared with the last reading.
 	// Full: it was all of it. Differed: it was not as known, so all of it was read.
@@ -29,7 +29,10 @@ type Report struct {
 	Seen, Changed, Planned time.Time
 	Duration               time.Duration
 
-	Plan  kernel.Plan
+	Plan kernel.Plan
+	// Repairs are the ops of the plan that undo what another program changed: see plan.Repairs.
+	Repairs []kernel.Op
+
 	Steps int   // ops of the plan; a kept Snapshot has only this number
 	Left  int   // ops that the plan left to the next sync, which follows at once: see stops
 	Err   error // a *kernel.ApplyError, or why the sync failed before its plan: Plan then has what was done without a reading
@@ -76,26 +79,25 @@ func (r Report) Stages() (s Stages, ok bool) {
 func (r Report) End() time.Time { return r.Start.Add(r.Duration) }
 
 // Drift reports whether another program had changed our objects in the kernel.
-func (r Report) Drift() bool { return len(r.Repairs()) > 0 }
-
-// Repairs returns the ops that undo what another program changed.
-func (r Report) Repairs() []kernel.Op { return r.repairs(r.Plan.Ops) }
+func (r Report) Drift() bool { return len(r.Repairs) > 0 }
 
 // Repaired returns the Repairs that succeeded.
-func (r Report) Repaired() []kernel.Op { return r.repairs(kernel.Done(r.Plan.Ops, r.Err)) }
-
-func (r Report) repairs(ops []kernel.Op) []kernel.Op {
-	if !r.Cause.verifies() {
-		return nil
+func (r Report) Repaired() []kernel.Op {
+	var failed *kernel.ApplyError
+	if !errors.As(r.Err, &failed) {
+		if r.Err != nil {
+			return nil
+		}
+		return r.Repairs
 	}
-	return slices.DeleteFunc(slices.Clone(ops), func(o kernel.Op) bool {
-		// A tracked connection is removed at the end of a drain, or because of another op.
-		return o.Object.Kind() == kernel.KindFlow || EndsDrain(o)
-	})
+	refused := map[kernel.Op]bool{}
+	for _, f := range failed.Failed {
+		refused[f.Op] = true
+	}
+	return slices.DeleteFunc(slices.Clone(r.Repairs), func(o kernel.Op) bool { return refused[o] })
 }
 
-// EndsDrain reports whether an op removes a real server of weight 0. Its connections
-// have ended, so its removal is not a repair.
+// EndsDrain reports whether an op removes a real server of weight 0, whose connections have ended.
 func EndsDrain(o kernel.Op) bool {
 	if o.Verb != kernel.Remove { // checked first, because a start has thousands of others
 		return false

@@ -98,7 +98,6 @@ func TestSysctlsAreLogged(t *testing.T) {
 	}
 	refused := change("net.ipv4.conf.all.arp_ignore", "0", "1")
 	r := proxy.Report{
-		Cause: proxy.CauseStart,
 		Plan: kernel.Plan{Ops: []kernel.Op{
 			change("net.ipv4.ip_forward", "0", "1"), refused,
 			{Verb: kernel.Change, Was: kernel.Timeouts{TCP: 900, UDP: 300}, Object: kernel.Timeouts{TCP: 60}},
@@ -111,21 +110,5 @@ func TestSysctlsAreLogged(t *testing.T) {
 	}
 	if len(lines) != 2 || lines[0] != "net.ipv4.ip_forward: 0 -> 1" || !strings.HasSuffix(lines[1], ": 900 -> 60") {
 		t.Errorf("%q", lines)
-	}
-}
-
-// Tracked connections are removed at the end of a drain, or because of another op. Only that one is a repair.
-func TestFlowsAreNoRepairs(t *testing.T) {
-	flow := kernel.Op{Verb: kernel.Remove, Object: kernel.Flow{}}
-	chain := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Table: "nat", Name: "KUBE-SERVICES"}}
-	for _, cause := range []proxy.Cause{proxy.CausePeriod, proxy.CauseAsked} {
-		r := proxy.Report{Cause: cause, Plan: kernel.Plan{Ops: []kernel.Op{flow}}}
-		if r.Drift() {
-			t.Errorf("%s: drift: %v", cause, r.Repairs())
-		}
-		r.Plan.Ops = []kernel.Op{chain, flow}
-		if got := r.Repairs(); len(got) != 1 || got[0] != chain {
-			t.Errorf("%s: %v", cause, got)
-		}
 	}
 }

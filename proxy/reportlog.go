@@ -18,9 +18,9 @@ const maxChangeLines = 10
 
 // logChanges logs each changed service: what differs, where it is defined, and who asked for the files to be read. It
 // counts those after the first maxChangeLines.
-func (s *Snapshot) logChanges(log *slog.Logger, c Cause) {
+func (s *Snapshot) logChanges(log *slog.Logger, c CauseSet) {
 	for _, change := range s.Changes {
-		attrs := []any{"service", change.Service, "what", change.What, "source", change.Origin.String(), "cause", string(c)}
+		attrs := []any{"service", change.Service, "what", change.What, "source", change.Origin.String(), "cause", c.First()}
 		if s.Asker != "" && change.Origin.Source != sources.APIServer {
 			attrs = append(attrs, "by", s.Asker)
 		}
@@ -55,7 +55,7 @@ func (f *failureLog) report(r Report) {
 	if reason := r.Err.Error(); reason != f.reason {
 		f.reason, level = reason, slog.LevelError
 	}
-	f.log.Log(context.Background(), level, "sync failed", "cause", r.Cause, "err", r.Err)
+	f.log.Log(context.Background(), level, "sync failed", "cause", r.Causes.First(), "err", r.Err)
 }
 
 // log logs the sync in one line, unless it changed nothing. Each repair of drift gets
@@ -68,7 +68,7 @@ func (r Report) log(log *slog.Logger) {
 	if failed == len(r.Plan.Ops) {
 		return
 	}
-	repairs := r.Repairs()
+	repairs := r.Repairs
 	level := slog.LevelInfo
 	if len(repairs) > 0 {
 		level = slog.LevelWarn
@@ -76,9 +76,9 @@ func (r Report) log(log *slog.Logger) {
 	logged := make(map[string]bool)
 	for _, c := range r.Sysctls() {
 		logged[c.Name] = true
-		log.Log(context.Background(), level, "sysctl", "name", c.Name, "from", c.From, "to", c.To, "cause", string(r.Cause))
+		log.Log(context.Background(), level, "sysctl", "name", c.Name, "from", c.From, "to", c.To, "cause", r.Causes.First())
 	}
-	repairs = slices.DeleteFunc(repairs, func(o kernel.Op) bool {
+	repairs = slices.DeleteFunc(slices.Clone(repairs), func(o kernel.Op) bool {
 		s, ok := o.Object.(kernel.Sysctl)
 		return ok && logged[s.Name]
 	})
@@ -95,7 +95,7 @@ func (r Report) log(log *slog.Logger) {
 	}
 	add, change, remove := r.Plan.Counts()
 	attrs := []any{
-		"cause", string(r.Cause), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
+		"cause", r.Causes.First(), "add", add, "change", change, "remove", remove, "draining", r.Plan.Draining,
 		"services", r.Services, "virtuals", r.Virtuals, "reals", r.Reals,
 	}
 	if s, ok := r.Stages(); ok {

@@ -18,7 +18,7 @@ func TestLogChanges(t *testing.T) {
 		d := sources.Compare(before, now)
 		s := Snapshot{Delta: d, Changes: sources.Describe(before, now, d, maxChangeLines), Asker: by}
 		var out strings.Builder
-		s.logChanges(slog.New(slog.NewTextHandler(&out, nil)), CauseTable)
+		s.logChanges(slog.New(slog.NewTextHandler(&out, nil)), CausesOf(CauseTable))
 		return strings.Split(strings.TrimSpace(out.String()), "\n")
 	}
 	lines := log(sources.Table{}, now, "root (uid 0)")

@@ -25,7 +25,7 @@ func TestRulesOfOthers(t *testing.T) {
 		if got := r.kernel.Shards(); len(got) != 1 || got[0] != (verify.Shard{}) {
 			t.Errorf("after a change %v was checked, want the rules", got)
 		}
-		if last := r.last(); last.Cause != proxy.CauseRules || last.Drift() || last.Checked || last.By != "nft (pid 7)" {
+		if last := r.last(); !last.Causes.Has(proxy.CauseRules) || last.Drift() || last.Checked || last.By != "nft (pid 7)" {
 			t.Errorf("nothing of ours changed, and the report is %+v", last)
 		}
 		if _, now := r.kernel.Counts(); now != writes {

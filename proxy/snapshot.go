@@ -21,9 +21,9 @@ type Snapshot struct {
 	// Succeeded is when the last sync ended that carried out its whole plan without an error; zero before the first.
 	Succeeded time.Time
 
-	// Table is the merged table of the last sync that could read the kernel, with the
-	// weights that follow from health checks. Node is the node that it read, Frontends what this node serves of the table, and Want the
-	// kernel state for that. Frontends is nil before the first such sync.
+	// Table is the merged table of the last sync that could read the kernel, with the weights that follow from health
+	// checks. Node is the node that it read, Frontends what this node serves of the table, and Want the kernel state for
+	// that. Frontends is nil before the first such sync.
 	Table     sources.Table
 	Node      kernel.Node
 	Frontends *frontend.Frontends
@@ -31,8 +31,11 @@ type Snapshot struct {
 	// Delta is what differs between the Table of the snapshot before and this one. It
 	// is empty if this sync made no table.
 	Delta sources.Delta
-	// Changes are the first maxChangeLines changes of Delta in words. It has none at the first sync, and none if only the
-	// health of endpoints changed, which has events of its own.
+	// Sourced: sources made changes of Delta. Without it only the health of endpoints changed, which has events of its
+	// own.
+	Sourced bool
+	// Changes are the first maxChangeLines changes of Delta in words. It has none at the first sync, and none without
+	// Sourced.
 	Changes []sources.Described
 	// Asker is who asked for the reading of the files during which the sync ran: "root (uid 0)"; "" without a
 	// request. Changes of an API server are not due to it.
@@ -55,7 +58,7 @@ type Snapshot struct {
 // Kept returns the snapshot without the ops of its plan and without its Delta and Changes. After a
 // first sync these are a quarter of all memory. OnSync gets them.
 func (s Snapshot) Kept() *Snapshot {
-	s.Report.Plan.Ops, s.Delta, s.Changes = nil, sources.Delta{}, nil
+	s.Report.Plan.Ops, s.Report.Repairs, s.Delta, s.Changes = nil, nil, sources.Delta{}, nil
 	return &s
 }
 

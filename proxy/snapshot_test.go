@@ -18,12 +18,12 @@ func TestAwait(t *testing.T) {
 		r := start(t, nil)
 		defer r.stop()
 		r.emit(table(1))
-		if s := r.proxy.Snapshot(); s == nil || s.Report.Cause != proxy.CauseStart || s.Succeeded.IsZero() {
+		if s := r.proxy.Snapshot(); s == nil || !s.Report.Causes.Has(proxy.CauseStart) || s.Succeeded.IsZero() {
 			t.Fatalf("after the first sync: %+v", s)
 		}
 		began := time.Now()
 		r.proxy.Check(proxy.CauseAsked)
-		if s, err := r.proxy.Await(t.Context(), began); err != nil || s.Report.Cause != proxy.CauseAsked {
+		if s, err := r.proxy.Await(t.Context(), began); err != nil || !s.Report.Causes.Has(proxy.CauseAsked) {
 			t.Errorf("%+v, %v", s, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

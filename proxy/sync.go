@@ -21,10 +21,14 @@ func (p *Proxy) sync(ctx context.Context) error {
 	// taken that request, see Await.
 	p.pace.replan = p.pace.replan || p.requests.replans()
 	now := time.Now()
-	first := p.pace.lastSync.IsZero()
-	r := p.accept(now)
 	p.backlog.queued(now)
-	end := p.progress.begin(r.Cause, now)
+	return p.round(ctx, p.accept(now))
+}
+
+// round is a sync that a report has begun.
+func (p *Proxy) round(ctx context.Context, r Report) error {
+	now, first := r.Start, p.pace.lastSync.IsZero()
+	end := p.progress.begin(r.Causes.First(), now)
 	defer end()
 	r.Err = p.program(ctx, &r)
 	p.recordOwned(r.Plan.Ops)
@@ -42,7 +46,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 	r.Duration = time.Since(now)
 	p.conclude(now, r)
 	p.logs.failures.report(r)
-	p.next.logChanges(p.Log, r.Cause)
+	p.next.logChanges(p.Log, r.Causes)
 	r.log(p.Log)
 	end() // before the report, so that readers of it do not find the sync still running
 	if r.carriedOut() {
@@ -68,12 +72,12 @@ func (p *Proxy) accept(now time.Time) Report {
 	if !p.input.times.emitted.IsZero() {
 		p.pace.changed = true
 	}
-	if p.input.asked != "" {
-		p.asked, p.pace.lastCheck = p.input.asked, time.Time{}
+	if p.input.check {
+		p.asked, p.pace.lastCheck = p.asked|p.input.asked, time.Time{}
 	}
 	p.pending = p.pending.oldest(p.input.times)
 	r := Report{
-		Start: now, Cause: p.cause(now), Waiting: p.input.waiting, Asked: p.input.asks,
+		Start: now, Causes: p.causes(now), Waiting: p.input.waiting, Asked: p.input.asks,
 		Seen: p.pending.seen, Changed: p.pending.emitted,
 	}
 	if p.pace.checksRules(now) {
@@ -82,30 +86,30 @@ func (p *Proxy) accept(now time.Time) Report {
 	return r
 }
 
-// cause is why the sync that begins now was due.
-func (p *Proxy) cause(now time.Time) Cause {
+// causes are why the sync that begins now was due.
+func (p *Proxy) causes(now time.Time) CauseSet {
 	_, check := p.pace.check(now)
-	switch {
-	case p.pace.lastSync.IsZero():
-		return CauseStart
-	case p.pace.changed:
-		return CauseTable
-	case p.pace.failures > 0 && !(p.pace.rulesDue(now) && now.Before(p.pace.checkDue())):
-		return CauseRetry
-	case p.pace.left != "":
-		return p.pace.left
-	case p.pace.answered:
-		return CauseProbe
-	case p.asked != "":
-		return p.asked
-	case p.pace.rulesDue(now):
-		return CauseRules
-	case p.pace.overlaid(now):
-		return CauseHealth
-	case check:
-		return CausePeriod
+	s := p.asked | p.pace.causes
+	for _, c := range []struct {
+		cause Cause
+		is    bool
+	}{
+		{CauseStart, p.pace.lastSync.IsZero()},
+		{CauseTable, p.pace.changed},
+		{CauseRetry, p.pace.failures > 0},
+		{CauseProbe, p.pace.answered},
+		{CauseRules, p.pace.rulesDue(now)},
+		{CauseHealth, p.pace.overlaid(now)},
+		{CausePeriod, check && p.asked == 0 && !now.Before(p.pace.checkDue())},
+	} {
+		if c.is {
+			s |= CausesOf(c.cause)
+		}
 	}
-	return CauseDrain
+	if s == 0 {
+		s = CausesOf(CauseDrain)
+	}
+	return s
 }
 
 // program reads, plans and applies.
@@ -122,6 +126,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	if r.Plan, err = p.reading.plan(ctx, want); err != nil {
 		return err
 	}
+	r.Repairs = p.reading.repairs(r.Plan.Ops)
 	r.Planned, r.Steps, r.Read = time.Now(), len(r.Plan.Ops), true
 	p.warn(r, want)
 	p.progress.stage()
@@ -211,8 +216,8 @@ func (p *Proxy) want(r *Report) kernel.State {
 	if p.Announcer != nil {
 		merged = p.Announcer.Keep(merged, &p.reading.have, p.hold)
 	}
-	merged = p.overlay(merged, r.Cause)
-	changed := len(merged.Delta.Changes) > 0 // while the kernel was read: an order, or a result of a check
+	merged = p.overlay(merged)
+	changed := !p.next.Sourced && len(merged.Delta.Changes) > 0
 	var occupied []string
 	if p.hold {
 		occupied = p.reading.occupied()
@@ -228,8 +233,8 @@ func (p *Proxy) want(r *Report) kernel.State {
 		want.Announcements, p.next.Announced = d.Routes, d.VIPs
 		p.pace.wakes(d.Wake)
 	}
-	if changed && r.Cause.verifies() {
-		r.Cause = CauseHealth // what is wanted changed, so the ops repair nothing
+	if changed {
+		r.Causes |= CausesOf(CauseHealth)
 	}
 	p.progress.stage()
 	p.next.Node, p.next.Frontends, p.next.Want = node, frontends, want
@@ -279,10 +284,10 @@ func (p *Proxy) recordOwned(ops []kernel.Op) {
 
 // conclude notes what the time of the next sync depends on.
 func (p *Proxy) conclude(now time.Time, r Report) {
-	p.pace.lastSync, p.pace.changed, p.pace.answered, p.pace.replan, p.asked = now, false, false, false, ""
-	p.pace.draining, p.pace.wake, p.pace.left = r.Plan.Draining > 0, r.Plan.Wake, ""
+	p.pace.lastSync, p.pace.changed, p.pace.answered, p.pace.replan, p.asked = now, false, false, false, 0
+	p.pace.draining, p.pace.wake, p.pace.more, p.pace.causes = r.Plan.Draining > 0, r.Plan.Wake, r.Left > 0, 0
 	if r.Left > 0 {
-		p.pace.left = r.Cause
+		p.pace.causes = r.Causes
 	}
 	p.pace.checkedRules(now, &r)
 	if r.Err != nil {

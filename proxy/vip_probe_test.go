@@ -99,8 +99,8 @@ func TestVIPsWaitForOtherHosts(t *testing.T) {
 		if got := r.bound(); !slices.Equal(got, []netip.Addr{free, vip(0)}) {
 			t.Errorf("after the answers: bound %v", got)
 		}
-		if last := r.last(); last.Cause != proxy.CauseProbe || len(last.Plan.Taken) != 1 || last.Plan.Taken[0].MAC != "02:00:00:00:00:09" {
-			t.Errorf("the sync of the answers: cause %s, taken %v", last.Cause, last.Plan.Taken)
+		if last := r.last(); !last.Causes.Has(proxy.CauseProbe) || len(last.Plan.Taken) != 1 || last.Plan.Taken[0].MAC != "02:00:00:00:00:09" {
+			t.Errorf("the sync of the answers: cause %s, taken %v", last.Causes.First(), last.Plan.Taken)
 		}
 		if l.announced = slices.Clone(l.announced); len(l.announced) != 1 || l.announced[0].Addr != vip(0) {
 			t.Errorf("announced %v", l.announced)

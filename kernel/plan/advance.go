@@ -42,6 +42,7 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 	have.InIPVS = withoutMoved(have.InIPVS, s.of(kernel.KindVirtual))
 	gone := realsOfRemoved(have.Reals, s.of(kernel.KindVirtual))
 	s.kinds[kernel.KindReal].grown -= len(gone)
+	have.Entries = withoutSets(have.Entries, s.of(kernel.KindSet))
 	for k := range kernel.Rows {
 		row := &kernel.Rows[k]
 		switch of := s.kinds[k]; {
@@ -61,6 +62,32 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 		}
 	}
 	return have, !replaced
+}
+
+// Follow returns a state as it is after ops on a kernel that may differ from it. Objects that the ops do not name stay.
+func Follow(done kernel.State, ops []kernel.Op) kernel.State {
+	s := sortOut(inPlace(ops))
+	done.Entries = withoutSets(done.Entries, s.of(kernel.KindSet))
+	done.Reals = done.Reals.With(realsOfRemoved(done.Reals, s.of(kernel.KindVirtual)), nil)
+	for _, op := range s.of(kernel.KindTimeouts) {
+		done.Timeouts = op.Object.(kernel.Timeouts).Over(done.Timeouts)
+	}
+	for k := range kernel.Rows {
+		if objects := kernel.Rows[k].Objects; objects != nil {
+			objects.Follow(&done, s.of(kernel.Kind(k)))
+		}
+	}
+	return done
+}
+
+// withoutSets drops the entries of sets that ops remove.
+func withoutSets(entries kernel.Entries, ops []kernel.Op) kernel.Entries {
+	for _, op := range ops {
+		if op.Verb == kernel.Remove {
+			entries = entries.Where(func(e kernel.Entry) bool { return e.Set != op.Object.(kernel.Set).Name })
+		}
+	}
+	return entries
 }
 
 // inPlace returns ops with each replacement of a set as a change of that set: it has the new one's capacity, and the

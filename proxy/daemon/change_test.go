@@ -195,7 +195,7 @@ func serving(b testing.TB, first sources.Table) (emit func(sources.Table)) {
 	synced, shown := make(chan struct{}), p.OnSync
 	p.OnSync = func(now *proxy.Snapshot) {
 		shown(now)
-		if now.Report.Cause != proxy.CauseTable && now.Report.Cause != proxy.CauseStart {
+		if !now.Report.Causes.Has(proxy.CauseTable) && !now.Report.Causes.Has(proxy.CauseStart) {
 			return
 		}
 		if now.Report.Err != nil {

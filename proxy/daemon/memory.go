@@ -173,7 +173,7 @@ func returnMemory(ctx context.Context, loop awaiter, resume func()) {
 			continue
 		}
 		began = now.Report.Start.Add(1)
-		changed = changed || now.Report.Cause == proxy.CauseTable
+		changed = changed || !now.Report.Changed.IsZero()
 		select {
 		case <-ctx.Done():
 			return

@@ -148,11 +148,11 @@ func TestMemoryIsGivenBackAfterASync(t *testing.T) {
 			defer close(done)
 			returnMemory(ctx, l, func() { resumed++ })
 		}()
-		cause := proxy.CauseStart
+		var changed time.Time
 		sync := func(garbage int) (given bool) {
 			take(garbage)
 			before := collections()
-			l <- &proxy.Snapshot{Report: proxy.Report{Start: time.Now(), Cause: cause}}
+			l <- &proxy.Snapshot{Report: proxy.Report{Start: time.Now(), Changed: changed}}
 			time.Sleep(quiet)
 			synctest.Wait()
 			return collections() > before
@@ -177,7 +177,7 @@ func TestMemoryIsGivenBackAfterASync(t *testing.T) {
 		if sync(4<<20) || atRest() {
 			t.Error("collected for the sake of 4 MB, and no table has changed")
 		}
-		cause = proxy.CauseTable
+		changed = time.Now()
 		if sync(1 << 20) {
 			t.Error("collected at once for the sake of 5 MB")
 		}

@@ -18,7 +18,7 @@ func ofSync(before, now *proxy.Snapshot) []Event {
 	r := &now.Report
 	var list []Event
 	add := func(e Event) {
-		e.Time, e.Cause = r.End(), string(r.Cause)
+		e.Time, e.Cause = r.End(), string(r.Causes.First())
 		list = append(list, e)
 	}
 	if e, ok := change(before, now); ok {
@@ -89,17 +89,17 @@ func leftOut(before, now []sources.Problem) (Event, bool) {
 // nothing, or nothing new.
 func change(before, now *proxy.Snapshot) (Event, bool) {
 	r := &now.Report
-	if r.Cause == proxy.CauseHealth {
-		return Event{}, false // events of Health say what happened to endpoints
-	}
-	if repairs := r.Repairs(); len(repairs) > 0 {
-		text := joined(repairs, kernel.Op.String)
+	if len(r.Repairs) > 0 {
+		text := joined(r.Repairs, kernel.Op.String)
 		if r.By != "" {
 			text = "after " + r.By + " changed rules: " + text
 		}
-		return Event{Kind: Drift, Text: text, Ops: count(repairs, r.Err)}, true
+		return Event{Kind: Drift, Text: text, Ops: count(r.Repairs, r.Err)}, true
 	}
-	e := Event{Kind: kindOf(r.Cause), Times: timesOf(r)}
+	if r.Causes.Has(proxy.CauseHealth) && !now.Sourced && !r.Causes.Has(proxy.CauseStart) {
+		return Event{}, false // events of Health say what happened to endpoints
+	}
+	e := Event{Kind: kindOf(r.Causes), Times: timesOf(r)}
 	ops, ends := r.Plan.Ops, func(o kernel.Op) bool { return proxy.EndsDrain(o) || endsRuleDrain(before.Drains, o) }
 	if slices.ContainsFunc(ops, ends) {
 		ops = slices.DeleteFunc(slices.Clone(ops), ends)
@@ -107,14 +107,13 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 	if len(ops) > 0 {
 		e.Ops = count(ops, r.Err)
 	}
-	if r.Cause == proxy.CauseStart { // it is about every service, so it names none
+	if r.Causes.Has(proxy.CauseStart) { // it is about every service, so it names none
 		e.Text = fmt.Sprintf("%s, %s, %s", sources.Count(r.Services, "service"), sources.Count(r.Virtuals, "virtual server"), sources.Count(r.Reals, "real server"))
 		return e, true
 	}
 	var delta sources.Delta
-	// Without a change of a source the node withholds something, or no more: leftOut names the services. In a retry only
-	// health may have changed.
-	if !r.Changed.IsZero() && (r.Cause != proxy.CauseRetry || len(now.Changes) > 0) {
+	// Without a change of a source the node withholds something, or no more: leftOut names the services.
+	if !r.Changed.IsZero() && now.Sourced {
 		delta = now.Delta
 	}
 	for _, c := range delta.Changes {
@@ -133,9 +132,9 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 	return e, len(e.Services) > 0 || len(ops) > 0 && e.Ops.Failed < len(ops)
 }
 
-// kindOf is the kind of event that a sync of this cause makes.
-func kindOf(c proxy.Cause) Kind {
-	switch c {
+// kindOf is the kind of event that a sync with these causes makes.
+func kindOf(causes proxy.CauseSet) Kind {
+	switch causes.First() {
 	case proxy.CauseStart:
 		return Started
 	case proxy.CauseNode:

@@ -17,8 +17,9 @@ func TestEndOfRuleDrain(t *testing.T) {
 		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.1:8080"),
 	}
 	for _, cause := range []proxy.Cause{proxy.CausePeriod, proxy.CauseDrain} {
+		causes := proxy.CausesOf(cause)
 		before := &proxy.Snapshot{Drains: []kernel.Drain{{Real: key, Since: time.Unix(1000, 0)}}}
-		now := &proxy.Snapshot{Report: proxy.Report{Cause: cause, Plan: kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: kernel.Flow{Key: key}}}}}}
+		now := &proxy.Snapshot{Report: proxy.Report{Causes: causes, Plan: kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Remove, Object: kernel.Flow{Key: key}}}}}}
 		if list := ofSync(before, now); len(list) != 1 || list[0].Kind != Drained {
 			t.Errorf("%s: %v", cause, list)
 		}
@@ -29,8 +30,9 @@ func TestEndOfRuleDrain(t *testing.T) {
 func TestChangeNamesTheAskerOfFilesAlone(t *testing.T) {
 	for source, want := range map[string]string{"file": "root (uid 0)", "static": "root (uid 0)", sources.APIServer: ""} {
 		now := &proxy.Snapshot{
-			Delta:  sources.Delta{Changes: []sources.Change{{Namespace: "default", Name: "web", Source: source, Was: -1, Service: true}}},
-			Report: proxy.Report{Cause: proxy.CauseTable, Changed: time.Unix(1000, 0)}, Asker: "root (uid 0)",
+			Sourced: true,
+			Delta:   sources.Delta{Changes: []sources.Change{{Namespace: "default", Name: "web", Source: source, Was: -1, Service: true}}},
+			Report:  proxy.Report{Causes: proxy.CausesOf(proxy.CauseTable), Changed: time.Unix(1000, 0)}, Asker: "root (uid 0)",
 		}
 		if e, ok := change(new(proxy.Snapshot), now); !ok || e.By != want {
 			t.Errorf("%s: by %q, %t", source, e.By, ok)
@@ -41,13 +43,13 @@ func TestChangeNamesTheAskerOfFilesAlone(t *testing.T) {
 // Repairs after a change of rules name the processes that made it.
 func TestDriftNamesTheWriter(t *testing.T) {
 	op := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES"}}
-	now := &proxy.Snapshot{Report: proxy.Report{Cause: proxy.CauseRules, By: "nft (pid 7)"}}
-	now.Report.Plan.Ops = []kernel.Op{op}
+	now := &proxy.Snapshot{Report: proxy.Report{Causes: proxy.CausesOf(proxy.CauseRules), By: "nft (pid 7)"}}
+	now.Report.Plan.Ops, now.Report.Repairs = []kernel.Op{op}, []kernel.Op{op}
 	const want = "after nft (pid 7) changed rules: + chain "
 	if e, ok := change(new(proxy.Snapshot), now); !ok || e.Kind != Drift || !strings.HasPrefix(e.Text, want) {
 		t.Errorf("%+v, %t", e, ok)
 	}
-	now.Report.Plan.Ops = nil
+	now.Report.Plan.Ops, now.Report.Repairs = nil, nil
 	if e, ok := change(new(proxy.Snapshot), now); ok {
 		t.Errorf("nothing of ours changed: %+v", e)
 	}

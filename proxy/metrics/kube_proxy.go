@@ -138,7 +138,7 @@ func (u *kubeProxy) changed(s *proxy.Snapshot) {
 		return // no change arrived, and none is pending
 	}
 	changes := s.Delta.Changes
-	if s.Report.Cause == proxy.CauseRetry && len(s.Changes) == 0 {
+	if !s.Sourced {
 		changes = nil // of health alone
 	}
 	services, endpoints := count(slices.Values(changes))

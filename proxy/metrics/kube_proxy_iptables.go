@@ -32,6 +32,7 @@ type ruleMetrics struct {
 	full, partial   *prometheus.HistogramVec
 	partialFailures *prometheus.CounterVec
 	total, last     *prometheus.GaugeVec
+	counted         bool // the rules of some sync
 }
 
 func newRuleMetrics() *ruleMetrics {
@@ -80,7 +81,8 @@ func (r *ruleMetrics) synced(s *proxy.Snapshot) {
 		took.WithLabelValues(f.String()).Observe(s.Report.Duration.Seconds())
 	}
 	var written []kernel.Chain
-	changed := s.Report.Cause == proxy.CauseStart // a start may find all as it should be
+	changed := !r.counted // a start may find all as it should be
+	r.counted = true
 	for _, op := range kernel.Done(s.Report.Plan.Ops, s.Report.Err) {
 		c, ok := op.Object.(kernel.Chain)
 		changed = changed || ok

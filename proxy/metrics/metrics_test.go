@@ -236,7 +236,7 @@ func TestEndpointsOnRequest(t *testing.T) {
 func report(ops []kernel.Op, err error) proxy.Report {
 	start := time.Unix(1700000000, 0)
 	return proxy.Report{
-		Cause: proxy.CauseTable, Start: start, Duration: 10 * time.Millisecond,
+		Causes: proxy.CausesOf(proxy.CauseTable), Start: start, Duration: 10 * time.Millisecond,
 		Seen: start.Add(-30 * time.Millisecond), Changed: start.Add(-5 * time.Millisecond), Planned: start.Add(4 * time.Millisecond),
 		Plan: kernel.Plan{Ops: ops}, Err: err,
 	}
@@ -254,9 +254,9 @@ func TestSyncsAreCounted(t *testing.T) {
 	m := at(status.Status{})
 	chain := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES"}}
 	link := kernel.Op{Verb: kernel.Add, Object: kernel.Link{Name: "kube-ipvs0", Type: "dummy"}}
-	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, nil), Delta: sources.Compare(table(), table("a", "b"))})
+	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, nil), Sourced: true, Delta: sources.Compare(table(), table("a", "b"))})
 	refused := &kernel.ApplyError{Failed: []*kernel.OpError{{Op: chain, Err: errors.New("no")}}}
-	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, refused), Delta: sources.Compare(table("a", "b"), table("a", "b", "c"))})
+	m.Synced(&proxy.Snapshot{Report: report([]kernel.Op{chain, link}, refused), Sourced: true, Delta: sources.Compare(table("a", "b"), table("a", "b", "c"))})
 	wantLines(t, scrape(t, m, ""),
 		`svcproxy_syncs_total{cause="table",result="ok"} 1`, `svcproxy_syncs_total{cause="table",result="failed"} 1`, `svcproxy_syncs_total{cause="period",result="ok"} 0`,
 		`svcproxy_sync_operations_total{kind="chain",verb="add"} 1`, `svcproxy_sync_operations_total{kind="link",verb="add"} 2`,
@@ -311,7 +311,7 @@ func TestRulesAreCounted(t *testing.T) {
 	}
 }
 
-// A change that a periodic check finds is drift. The end of a drain is not.
+// Repairs are counted as drift, other ops are not.
 func TestDriftIsCounted(t *testing.T) {
 	m := at(status.Status{})
 	entry := kernel.Op{Verb: kernel.Add, Object: kernel.Entry{Set: "KUBE-CLUSTER-IP"}}
@@ -319,7 +319,7 @@ func TestDriftIsCounted(t *testing.T) {
 	r := report([]kernel.Op{entry, drained}, nil)
 	m.Synced(&proxy.Snapshot{Report: r})
 	wantLines(t, scrape(t, m, ""), `svcproxy_drift_corrections_total{kind="entry"} 0`)
-	r.Cause = proxy.CausePeriod
+	r.Repairs = []kernel.Op{entry}
 	m.Synced(&proxy.Snapshot{Report: r})
 	wantLines(t, scrape(t, m, ""), `svcproxy_drift_corrections_total{kind="entry"} 1`, `svcproxy_drift_corrections_total{kind="real"} 0`)
 }
@@ -328,10 +328,11 @@ func TestDriftIsCounted(t *testing.T) {
 func TestCountingDoesNotGrowWithTheTable(t *testing.T) {
 	allocs := func(ops int) float64 {
 		m := at(status.Status{})
-		r := proxy.Report{Cause: proxy.CausePeriod, Planned: time.Unix(1, 0)}
+		r := proxy.Report{Planned: time.Unix(1, 0)}
 		for range ops {
 			r.Plan.Ops = append(r.Plan.Ops, kernel.Op{Object: kernel.Real{Weight: 1}})
 		}
+		r.Repairs = r.Plan.Ops
 		s := proxy.Snapshot{Report: r}
 		return testing.AllocsPerRun(10, func() { m.Synced(&s) })
 	}

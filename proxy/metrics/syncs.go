@@ -71,7 +71,7 @@ func (s *syncs) synced(r *proxy.Report) {
 	if r.Err != nil {
 		result = "failed"
 	}
-	s.syncs.WithLabelValues(string(r.Cause), result).Inc()
+	s.syncs.WithLabelValues(string(r.Causes.First()), result).Inc()
 	if !s.countFailed(r.Err) || r.Planned.IsZero() {
 		return // nothing was applied but what cannot wait, or it is not known what
 	}

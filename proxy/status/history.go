@@ -90,7 +90,8 @@ func (h History) tried(failed []*kernel.OpError, now time.Time) []fault {
 
 // changeOf describes a sync that changed something.
 func changeOf(r proxy.Report) *Change {
-	c := &Change{Cause: string(r.Cause), Planned: r.Planned, Acknowledged: r.End(), TotalSeconds: seconds(r.End().Sub(r.Start))}
+	c := &Change{Cause: string(r.Causes.First()), Planned: r.Planned, Acknowledged: r.End()}
+	c.TotalSeconds = seconds(r.End().Sub(r.Start))
 	c.Add, c.Change, c.Remove = r.Plan.Counts()
 	if s, ok := r.Stages(); ok {
 		c.Seen, c.Parsed, c.TotalSeconds = r.Seen, r.Changed, seconds(s.Total)

@@ -74,8 +74,9 @@ func New(in Input) Status {
 func syncOf(in Input) Sync {
 	r := in.Snapshot.Report
 	s := Sync{
-		Cause: string(r.Cause), Start: in.at(r.Start), Seconds: seconds(r.Duration), Succeeded: in.at(in.Snapshot.Succeeded),
-		Since: in.at(in.History.since), Failures: in.History.failures, Waiting: append([]string{}, r.Waiting...),
+		Cause: string(r.Causes.First()), Start: in.at(r.Start), Seconds: seconds(r.Duration),
+		Succeeded: in.at(in.Snapshot.Succeeded),
+		Since:     in.at(in.History.since), Failures: in.History.failures, Waiting: append([]string{}, r.Waiting...),
 		Running: runningOf(in.Running, in.Now), Change: in.change(in.History.change), Drift: in.change(in.History.drift),
 	}
 	if r.Err != nil {

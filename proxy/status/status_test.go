@@ -243,7 +243,7 @@ func TestStep(t *testing.T) {
 // A firewall in the way has an exit code.
 func TestVerdictOfAFirewallInTheWay(t *testing.T) {
 	in := big(1, 1)
-	in.Snapshot.Report.Cause = proxy.CauseStart
+	in.Snapshot.Report.Causes = proxy.CausesOf(proxy.CauseStart)
 	if st := New(in); cli.Code(st.Verdict("")) != cli.OK {
 		t.Errorf("without one: %v", st.Problems)
 	}
