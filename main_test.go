@@ -222,7 +222,7 @@ var mayImport = map[string][]string{
 	"proxy/mode/ipvs":      {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode":           {"kernel", "proxy/frontend", "sources"},
-	"proxy/announce":       {"kernel", "proxy/frontend", "proxy/health", "sources"},
+	"proxy/announce":       {"kernel", "proxy/frontend", "sources"},
 	"proxy/frontend":       {"kernel", "sources"},
 
 	// Health checks: what a probe is; the rest is pure.
@@ -436,5 +436,30 @@ func packages(t *testing.T) map[string][]string {
 			t.Fatal(err)
 		}
 		imports[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p.Imports
+	}
+}
+
+// TestWhoIsUpIsCountedOnce: health decides which endpoints are up, and frontend.Counts counts them. A package that
+// looks at Endpoint.Spared counts by a rule of its own.
+func TestWhoIsUpIsCountedOnce(t *testing.T) {
+	spared := regexp.MustCompile(`\.Spared\b`)
+	for name := range packages(t) {
+		if name == "proxy/health" || name == "proxy/frontend" || name == "sources" {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(cmp.Or(name, "."), "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = bytes.ReplaceAll(text, []byte("health.Spared"), nil) // the cause
+			if !strings.HasSuffix(file, "_test.go") && spared.Match(text) {
+				t.Errorf("%s reads Endpoint.Spared", file)
+			}
+		}
 	}
 }

@@ -100,7 +100,9 @@ func (d *departing) set(until time.Time, stays bool) {
 
 func (d *departing) Keep(m sources.Merged, _ *kernel.Observed, _ bool) sources.Merged { return m }
 
-func (d *departing) Announce(*frontend.Frontends, *kernel.State, *kernel.Observed) (out announce.Decision) {
+func (d *departing) Announce(
+	*frontend.Frontends, *kernel.State, *kernel.Observed,
+) (out announce.Decision, wake time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	soon := time.Now().Before(d.until)
@@ -108,9 +110,9 @@ func (d *departing) Announce(*frontend.Frontends, *kernel.State, *kernel.Observe
 		out.VIPs = []announce.VIP{{Addr: vip(0), Until: d.until}}
 	}
 	if soon {
-		out.Wake = d.until
+		wake = d.until
 	}
-	return out
+	return out, wake
 }
 
 // Confirm waits for a VIP that goes soon, and not for one that goes later or waits for a source.

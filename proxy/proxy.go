@@ -54,8 +54,8 @@ type Announcer interface {
 	// Keep returns a merged table with the VIPs that it lost, while routers still know of
 	// them, and with its Delta from the one that Keep returned last. hold: tables may be missing.
 	Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged
-	// Announce decides for a wanted state without announcements, and again at Decision.Wake.
-	Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) announce.Decision
+	// Announce decides for a wanted state without announcements, and when to decide again; zero is never.
+	Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) (d announce.Decision, wake time.Time)
 }
 
 // Options are what the loop works with.

@@ -228,10 +228,10 @@ func (p *Proxy) want(r *Report) kernel.State {
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.next.Announced = nil
 	if p.Announcer != nil {
-		d := p.Announcer.Announce(frontends, &want, &p.reading.have)
+		d, wake := p.Announcer.Announce(frontends, &want, &p.reading.have)
 		changed = changed || !slices.Equal(d.Routes, p.next.Want.Announcements)
 		want.Announcements, p.next.Announced = d.Routes, d.VIPs
-		p.pace.wakes(d.Wake)
+		p.pace.wakes(wake)
 	}
 	if changed {
 		r.Causes |= CausesOf(CauseHealth)

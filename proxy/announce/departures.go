@@ -11,10 +11,10 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// Departures are the announced VIPs that the table no longer has. Routers send packets to
+// departures are the announced VIPs that the table no longer has. Routers send packets to
 // them until they have learned of the withdrawal, so their services are served for
 // Config.WithdrawWait after the route is gone. The zero value is ready.
-type Departures struct {
+type departures struct {
 	last      sources.Table // with the VIPs in withdrawn
 	withdrawn map[netip.Addr]withdrawal
 }
@@ -22,7 +22,7 @@ type Departures struct {
 // withdrawal is when the kernel last had the route of a VIP.
 type withdrawal struct {
 	at    time.Time
-	there bool // it had it at the last call of Keep
+	there bool // it had it at the last call of Keep, and no sync has removed it since
 }
 
 // Keep returns a table with the VIPs that it has lost and that routers still know. routes
@@ -30,8 +30,17 @@ type withdrawal struct {
 // depart stay.
 //
 // After a start no VIP departs: what was served before is not known.
-func (d Departures) Keep(c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time) (sources.Merged, Departures) {
-	next := Departures{last: m.Table}
+func Keep(
+	c *Config, last Memory, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time,
+) (sources.Merged, Memory) {
+	m, last.departures = last.departures.keep(c, m, routes, hold, now)
+	return m, last
+}
+
+func (d departures) keep(
+	c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time,
+) (sources.Merged, departures) {
+	next := departures{last: m.Table}
 	if c.Mode != Routes || c.WithdrawWait == 0 {
 		return d.changed(m, next)
 	}
@@ -51,7 +60,7 @@ func (d Departures) Keep(c *Config, m sources.Merged, routes []kernel.Announceme
 }
 
 // changed returns a merged table with the VIPs of next, and with what differs from the last one.
-func (d Departures) changed(m sources.Merged, next Departures) (sources.Merged, Departures) {
+func (d departures) changed(m sources.Merged, next departures) (sources.Merged, departures) {
 	if d.withdrawn != nil || next.withdrawn != nil {
 		m.Table, m.Delta = next.last, sources.Compare(d.last, next.last)
 	}
@@ -59,7 +68,9 @@ func (d Departures) changed(m sources.Merged, next Departures) (sources.Merged, 
 }
 
 // departing returns the VIPs that depart.
-func (d Departures) departing(c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time) map[netip.Addr]withdrawal {
+func (d departures) departing(
+	c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time,
+) map[netip.Addr]withdrawal {
 	withdrawn := map[netip.Addr]withdrawal{}
 	maps.Copy(withdrawn, d.withdrawn)
 	d.addLost(withdrawn, m.Delta, routes, now) // also with hold: a Delta names a lost VIP once
@@ -89,7 +100,9 @@ func (d Departures) departing(c *Config, m sources.Merged, routes []kernel.Annou
 }
 
 // addLost adds the announced VIPs of the services that a Delta changes.
-func (d Departures) addLost(withdrawn map[netip.Addr]withdrawal, delta sources.Delta, routes []kernel.Announcement, now time.Time) {
+func (d departures) addLost(
+	withdrawn map[netip.Addr]withdrawal, delta sources.Delta, routes []kernel.Announcement, now time.Time,
+) {
 	for _, x := range delta.Changes {
 		s, found := d.last.Lookup(x.Namespace, x.Name)
 		if !x.Service || !found {
@@ -101,19 +114,6 @@ func (d Departures) addLost(withdrawn map[netip.Addr]withdrawal, delta sources.D
 			}
 		}
 	}
-}
-
-// Withdrawn notes that the sync after the last call of Keep removed a VIP's route: it is over, and may have taken long.
-func (d *Departures) Withdrawn(a netip.Addr, now time.Time) {
-	if d.withdrawn[a].there {
-		d.withdrawn[a] = withdrawal{at: now}
-	}
-}
-
-// until returns when a VIP goes, if it departs.
-func (d Departures) until(c *Config, a netip.Addr) (at time.Time, departs bool) {
-	was, departs := d.withdrawn[a]
-	return was.at.Add(c.WithdrawWait), departs
 }
 
 // keeper adds VIPs that depart to a table.

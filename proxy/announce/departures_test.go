@@ -14,13 +14,13 @@ import (
 // departing is a loop that keeps VIPs which depart.
 type departing struct {
 	*testing.T
-	config  Config
-	merger  sources.Merger
-	departs Departures
-	routes  []kernel.Announcement
-	hold    bool
-	now     time.Time
-	before  sources.Table
+	config Config
+	merger sources.Merger
+	memory Memory
+	routes []kernel.Announcement
+	hold   bool
+	now    time.Time
+	before sources.Table
 }
 
 // step returns the services and VIPs that are served, and checks the Delta.
@@ -28,8 +28,9 @@ func (n *departing) step(services ...sources.Service) string {
 	n.Helper()
 	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
-	m, next := n.departs.Keep(&n.config, n.merger.Merge(sources.HostFacts{}, n.hold, t), n.routes, n.hold, n.now)
-	n.departs = next
+	merged := n.merger.Merge(sources.HostFacts{}, n.hold, t)
+	m, next := Keep(&n.config, n.memory, merged, n.routes, n.hold, n.now)
+	n.memory = next
 	if want := sources.Compare(n.before, m.Table); fmt.Sprint(want) != fmt.Sprint(m.Delta) {
 		n.Errorf("delta %v, want %v", m.Delta, want)
 	}
@@ -100,10 +101,10 @@ func TestDepartureAfterASlowSync(t *testing.T) {
 	n.want(n.step(web), both)
 	n.announce("10.0.0.1")
 	n.now = n.now.Add(10 * time.Second)
-	n.departs.Withdrawn(netip.MustParseAddr("10.0.0.9"), n.now)
+	n.memory = n.memory.Ended(true, []VIP{{Addr: netip.MustParseAddr("10.0.0.9")}}, n.now)
 	n.want(n.step(web), both)
 	n.now = n.now.Add(2 * time.Second)
-	n.departs.Withdrawn(netip.MustParseAddr("10.0.0.9"), n.now) // later syncs find no route
+	n.memory = n.memory.Ended(true, []VIP{{Addr: netip.MustParseAddr("10.0.0.9")}}, n.now) // later syncs find no route
 	n.want(n.step(web), both)
 	n.now = n.now.Add(time.Second)
 	n.want(n.step(web), "web 3 10.0.0.1")
@@ -132,13 +133,13 @@ func TestDepartureEndsEarly(t *testing.T) {
 	d.announce("10.0.0.1")
 	d.step(web)
 	d.want(d.step(), "web 3 10.0.0.1")
-	n.departs = d.departs
+	n.memory.departures = d.memory.departures
 	n.want(n.step(web), "10.0.0.1: removed: still served for 3s, until routers know")
-	if n.last.Wake != d.now.Add(3*time.Second) || n.last.Routes != nil || n.last.VIPs[0].Until != n.last.Wake {
-		t.Errorf("wakes at %s, routes %v", n.last.Wake, n.last.Routes)
+	if n.wake != d.now.Add(3*time.Second) || n.last.Routes != nil || n.last.VIPs[0].Until != n.wake {
+		t.Errorf("wakes at %s, routes %v", n.wake, n.last.Routes)
 	}
 	d.want(d.step(web), "web 3 10.0.0.1")
-	n.departs = d.departs
+	n.memory.departures = d.memory.departures
 	n.want(n.step(web), "10.0.0.1 metric 100")
 }
 

@@ -18,8 +18,8 @@ const (
 	lost                  // no sync has made it local yet
 )
 
-// local returns whether a VIP is local, and why not. One that is stays so: other hosts are not asked again.
-func (d *decider) local(addr netip.Addr) (why string, is locality) {
+// localOf returns whether a VIP is local, and why not. One that is stays so: other hosts are not asked again.
+func (d *decider) localOf(addr netip.Addr) (why string, is locality) {
 	if !d.wantsLocal(addr) || d.Have.IsLocal(addr) {
 		return "", there
 	}

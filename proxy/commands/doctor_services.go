@@ -134,9 +134,7 @@ func (x *examination) follow(ctx context.Context, paths *host.Paths) {
 // open reports whether every client may use a front, and a backend should serve. To which addresses a firewall mark is
 // given, only the rules of others know.
 func (x *examination) open(front *frontend.Front) bool {
-	return !front.Traits.Has(frontend.Restricted) && !front.Traits.Has(frontend.Marked) && slices.ContainsFunc(x.f.Fronts.Backends(front), func(b frontend.Backend) bool {
-		return x.f.Fronts.Weight(int(front.Service), b) > 0
-	})
+	return front.Traits&(frontend.Restricted|frontend.Marked) == 0 && x.f.Fronts.Counts(front).Serving > 0
 }
 
 // beingRead is how long a file may take from being written to being served: svcproxy waits until it

@@ -27,8 +27,7 @@ func (o *offline) wantAtStart(s *daemon.Setup, t sources.Table, have *kernel.Obs
 	if err != nil {
 		o.warn(err.Error())
 	}
-	t, unusual := checker.AtStart(t, s.Health(), kept, have, time.Now())
-	return s.WantOf(t, unusual, have)
+	return s.WantOf(checker.AtStart(t, s.Health(), kept, have, time.Now()), have)
 }
 
 // useMode takes the mode of the running daemon where the configuration leaves it open. It was decided at the daemon's

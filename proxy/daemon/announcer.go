@@ -26,109 +26,76 @@ type announcer struct {
 
 	// Of the loop's goroutine.
 	memory  announce.Memory
-	before  *announce.Memory // memory before the decision of the running sync; nil if it made none
-	departs announce.Departures
+	missing bool // a table is
 	starts  announce.Starts
 	last    announce.Decision
-	number  number          // in announce.file, mode vrrp
+	read    string          // announce.file that was read, mode vrrp
 	wrote   config.Announce // which announce.file was written last
 }
 
 // Keep keeps VIPs that were removed until routers know.
 func (a *announcer) Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged {
 	c := a.daemon.setup().Config.ForAnnounce()
-	m, a.departs = a.departs.Keep(&c, m, have.Announcements, hold, time.Now())
+	a.missing = m.Missing
+	m, a.memory = announce.Keep(&c, a.memory, m, have.Announcements, hold, time.Now())
 	return m
 }
 
 // Announce decides which VIPs are announced now.
-func (a *announcer) Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) announce.Decision {
-	d := a.daemon
-	in := announce.Input{Frontends: f, Want: want, Have: have, WhyNot: d.setup().mode().WhyNot, Departs: a.departs, Starts: a.starts, Now: time.Now()}
-	if d.checker != nil {
-		in.Unusual = d.checker.Brief().Unusual
+func (a *announcer) Announce(
+	f *frontend.Frontends, want *kernel.State, have *kernel.Observed,
+) (announce.Decision, time.Time) {
+	s, now := a.daemon.setup(), time.Now()
+	in := announce.Input{
+		Frontends: f, Want: want, Have: have, Missing: a.missing, WhyNot: s.mode().WhyNot, Starts: a.starts,
 	}
-	if drain := d.drained.State(); drain != nil {
+	if drain := a.daemon.drained.State(); drain != nil {
 		in.Drained = drain.Since
 	}
-	c := d.setup().Config.ForAnnounce()
-	before := a.memory
-	a.last = announce.Decide(c, in, a.memory)
-	a.memory, a.before = a.last.Memory, &before
-	if c.Mode == announce.VRRP {
-		a.number.load(d.setup().Config.Announce.File, in.Now.Add(c.HoldUp))
-		if in.Now.Before(a.number.rises) && (a.last.Wake.IsZero() || a.number.rises.Before(a.last.Wake)) {
-			a.last.Wake = a.number.rises
-		}
+	c := s.Config.ForAnnounce()
+	if c.Mode == announce.VRRP && s.Config.Announce.File != a.read {
+		a.read = s.Config.Announce.File
+		number, known := numberIn(a.read)
+		a.memory = a.memory.Told(number, known, now.Add(c.HoldUp))
 	}
-	return a.last
+	var wake time.Time
+	a.last, a.memory, wake = announce.Step(c, a.memory, in, now)
+	return a.last, wake
 }
 
-// number is what announce.file has in mode vrrp.
-type number struct {
-	file  string // that was read
-	known bool
-	is    int
-	rises time.Time // not before: after a start no health check has a result yet
-}
-
-// load reads the number that an earlier run left. It may rise only after a time.
-func (n *number) load(file string, rises time.Time) {
-	if file == n.file {
-		return
-	}
-	*n = number{file: file}
+// numberIn reads the number that an earlier run left for keepalived.
+func numberIn(file string) (number int, known bool) {
 	text, err := os.ReadFile(file)
 	if err == nil {
-		n.is, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		number, err = strconv.Atoi(strings.TrimSpace(string(text)))
 	}
-	if n.known = err == nil; n.known {
-		n.rises = rises
-	}
-}
-
-// keeps reports whether the file keeps its number instead of a next one. It may always fall, and a drain, or the end of
-// one, counts at once. While a table may be missing (hold), or soon after a start, it does not rise.
-func (n *number) keeps(next int, hold bool, now time.Time) bool {
-	return n.known && n.is != announce.PriorityWithdrawn && next > n.is && (hold || now.Before(n.rises))
+	return number, err == nil
 }
 
 // synced writes announce.file if its content differs. While a table may be missing the list of VIPs stays: it would lose
-// some. The number of mode vrrp may fall, see number.keeps.
+// some.
 func (a *announcer) synced(now *proxy.Snapshot) {
 	if a == nil {
 		return
 	}
-	a.remember(&now.Report)
-	for _, v := range now.Announced {
-		if !v.Announced {
-			a.departs.Withdrawn(v.Addr, time.Now())
-		}
-	}
+	var failed *kernel.ApplyError
+	r := &now.Report
+	carriedOut := r.Left == 0 && (r.Err == nil || errors.As(r.Err, &failed))
+	a.memory = a.memory.Ended(carriedOut, now.Announced, time.Now())
 	a.runs(now)
-	c, hold := a.daemon.setup().Config.Announce, len(now.Report.Waiting) > 0
+	c := a.daemon.setup().Config.Announce
 	a.leave(c)
-	if c.Mode != announce.Off && c.File != "" {
-		a.wrote = c // by this run or an earlier one
-	}
-	switch {
-	case c.Mode == announce.VRRP && a.daemon.drained.State() != nil: // also if there was no decision: the kernel may be unreadable
-		a.last.Priority = announce.PriorityWithdrawn
-		a.number.known, a.number.is = true, a.last.Priority
-	case now.Frontends == nil:
-		return
-	case c.Mode == announce.VRRP:
-		if a.number.keeps(a.last.Priority, hold, time.Now()) {
-			return
-		}
-		a.number.known, a.number.is = true, a.last.Priority
-	case hold:
-		return
-	}
 	publish := func() error { return nil }
 	if c.Mode != announce.Off && c.File != "" {
+		a.wrote = c // by this run or an earlier one
 		d := a.last
 		d.VIPs = now.Announced
+		switch {
+		case c.Mode == announce.VRRP && a.daemon.drained.State() != nil:
+			d.Priority = announce.PriorityWithdrawn // also if there was no decision: the kernel may be unreadable
+		case now.Frontends == nil, c.Mode == announce.Routes && len(r.Waiting) > 0:
+			return
+		}
 		text := []byte(d.File(c.Mode))
 		publish = func() error {
 			if err := statefile.Publish(c.File, text); err != nil {
@@ -138,19 +105,6 @@ func (a *announcer) synced(now *proxy.Snapshot) {
 		}
 	}
 	_ = a.daemon.keeper.Do(announceFile, publish) // the Keeper says the error
-}
-
-// remember corrects what is remembered after a sync that did not carry out its whole plan: what the kernel lacked was not
-// tried, so that it lacks it again says nothing.
-func (a *announcer) remember(r *proxy.Report) {
-	var failed *kernel.ApplyError
-	switch {
-	case r.Left > 0:
-		a.memory = a.memory.Untried()
-	case a.before != nil && r.Err != nil && !errors.As(r.Err, &failed):
-		a.memory = a.memory.NotTried(*a.before)
-	}
-	a.before = nil
 }
 
 // leave withdraws a file that the configuration does not name any more: no process would update it.

@@ -20,7 +20,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
@@ -159,14 +158,17 @@ func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
 
 // WantOf is Want with the announcements of a svcproxy that starts now: those of VIPs that the kernel does not announce yet
 // wait for announce.holdUp.
-func (s Setup) WantOf(t sources.Table, unusual []health.Unusual, have *kernel.Observed) kernel.State {
+func (s Setup) WantOf(t sources.Table, have *kernel.Observed) kernel.State {
 	f := s.Fronts(t, have.Node)
 	want := s.mode().State(f, s.forMode())
-	in := announce.Input{Frontends: f, Unusual: unusual, Want: &want, Have: have, WhyNot: s.mode().WhyNot, Starts: readStarts(s.Config.RuntimeDir), Now: time.Now()}
+	in := announce.Input{
+		Frontends: f, Want: &want, Have: have, WhyNot: s.mode().WhyNot, Starts: readStarts(s.Config.RuntimeDir),
+	}
 	if d := openNodeDrain(s.Config.StateDir).State(); d != nil {
 		in.Drained = d.Since
 	}
-	want.Announcements = announce.Decide(s.Config.ForAnnounce(), in, announce.Memory{}).Routes
+	d, _, _ := announce.Step(s.Config.ForAnnounce(), announce.Memory{}, in, time.Now())
+	want.Announcements = d.Routes
 	return want
 }
 

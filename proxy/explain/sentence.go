@@ -165,7 +165,8 @@ func (x *explainer) closed() bool {
 	}
 	at, _, _ := strings.Cut(x.refusing(), ": ")
 	names := x.Kernel.Names
-	return !x.anyBackend() || at == "filter "+names.Chain(kernel.ChainServices) || at == "filter "+names.Chain(kernel.ChainExternalServices)
+	refusing := []string{"filter " + names.Chain(kernel.ChainServices), "filter " + names.Chain(kernel.ChainExternalServices)}
+	return x.Fronts.Counts(x.front).Serving == 0 || slices.Contains(refusing, at)
 }
 
 // takenOut says what health checks or orders made of an endpoint that gets no connections here. It is "" if its state or
@@ -209,13 +210,6 @@ func (x *explainer) source() string {
 		return x.p.Src.Addr().String()
 	}
 	return "the node"
-}
-
-// anyBackend reports whether the front has a backend that gets new connections.
-func (x *explainer) anyBackend() bool {
-	return slices.ContainsFunc(x.Fronts.Backends(x.front), func(b frontend.Backend) bool {
-		return x.Fronts.Weight(int(x.front.Service), b) > 0
-	})
 }
 
 // ours reports whether the destination is a VIP that the sources name.

@@ -7,8 +7,7 @@ func (f *Frontends) Anywhere(x *Front) []Backend {
 	s := f.Service(x)
 	l := lister{Frontends: f}
 	l.candidates(s, x.Key.Family(), int(x.Port))
-	backends, _ := l.choose(s, l.near())
-	return backends
+	return l.choose(s, l.near(), l.lost.all).backends
 }
 
 // Here reports whether a backend of the service with index i is on this node.

@@ -6,12 +6,18 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// WithoutBackends returns the names of the services that have a port without any
-// backend that gets new connections, in the order of the table. A port that is
-// withheld at all of its addresses does not count: it is reported as left out.
-func (f *Frontends) WithoutBackends() []string {
+// EmptyPort is a service port without any backend that gets new connections.
+type EmptyPort struct {
+	Service int // index in Table.Services
+	Port    int // index in the service's Ports
+}
+
+// EmptyPorts returns the first empty port of each service that has one, in the order of
+// the table. A port that is withheld at all of its addresses does not count: it is
+// reported as left out.
+func (f *Frontends) EmptyPorts() []EmptyPort {
 	open := f.open()
-	var names []string
+	var empty []EmptyPort
 	for i := range f.Table.Services.Len() {
 		s := f.Table.Services.At(i)
 		if !s.Type.Serves() {
@@ -19,47 +25,47 @@ func (f *Frontends) WithoutBackends() []string {
 		}
 		for p := range s.Ports {
 			if !open[i][p] && !withheld(s, p) {
-				names = append(names, s.DisplayName())
+				empty = append(empty, EmptyPort{i, p})
 				break
 			}
 		}
 	}
+	return empty
+}
+
+// WithoutBackends returns the names of the services with an empty port, in the order of
+// the table.
+func (f *Frontends) WithoutBackends() []string {
+	var names []string
+	for _, e := range f.EmptyPorts() {
+		names = append(names, f.Table.Services.At(e.Service).DisplayName())
+	}
 	return names
 }
 
-// open reports for each port of each service whether a front of it has a backend
+// open reports for each port of each service whether one of its fronts has a backend
 // that gets new connections.
 func (f *Frontends) open() [][]bool {
+	open := make([][]bool, f.Table.Services.Len())
 	n := 0
-	for i := range f.Table.Services.Len() {
+	for i := range open {
 		n += len(f.Table.Services.At(i).Ports)
 	}
-	flags, open := make([]bool, n), make([][]bool, f.Table.Services.Len())
-	for i := range f.Table.Services.Len() {
+	flags := make([]bool, n)
+	for i := range open {
 		n := len(f.Table.Services.At(i).Ports)
 		open[i], flags = flags[:n], flags[n:]
 	}
 	for i := range f.Fronts {
-		x := &f.Fronts[i]
-		if is := &open[x.Service][x.Port]; !*is {
-			*is = slices.ContainsFunc(f.Backends(x), func(b Backend) bool { return f.Weight(int(x.Service), b) > 0 })
+		if x := &f.Fronts[i]; f.Counts(x).Serving > 0 {
+			open[x.Service][x.Port] = true
 		}
 	}
 	return open
 }
 
-// PortWithheld reports whether port p of the service with index i asks for
-// addresses and gets none of them.
-func (f *Frontends) PortWithheld(i, p int) bool { return withheld(f.Table.Services.At(i), p) }
-
 // withheld reports whether a service port asks for addresses and gets none.
 func withheld(s *sources.Service, port int) bool {
-	asked := false
-	for a := range s.PortAddresses(port) {
-		if !s.Withholds(a) {
-			return false
-		}
-		asked = true
-	}
-	return asked
+	addresses := slices.Collect(s.PortAddresses(port))
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a sources.Address) bool { return !s.Withholds(a) })
 }

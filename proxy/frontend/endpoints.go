@@ -25,24 +25,26 @@ func (x *candidate) backend() Backend { return Backend{Endpoint: x.index, Port: 
 // address, without those that are cut. Overlapping endpoint slices can give an
 // address and port twice: then a local one is kept.
 func (l *lister) candidates(s *sources.Service, f kernel.Family, p int) {
-	l.found = l.found[:0]
+	l.found, l.lost = l.found[:0], lost{}
 	for i := range s.Endpoints {
 		e := &s.Endpoints[i]
-		if e.Cut {
-			l.cuts = true
-			continue
-		}
-		if kernel.FamilyOf(e.Addr) != f || !servable(e.Addr) || s.WithholdsEndpoint(e.Addr) {
+		if kernel.FamilyOf(e.Addr) != f {
 			continue
 		}
 		port, ok := s.PortOf(e, p)
 		if !ok {
 			continue
 		}
+		local := e.On(l.Node.Name, l.Config.LocalCIDRs)
+		if e.Cut || !servable(e.Addr) || s.WithholdsEndpoint(e.Addr) {
+			l.cuts = l.cuts || e.Cut
+			l.lost.count(e, local)
+			continue
+		}
 		l.found = append(l.found, candidate{
 			addr:     netip.AddrPortFrom(e.Addr, port),
 			index:    int32(i),
-			local:    e.On(l.Node.Name, l.Config.LocalCIDRs),
+			local:    local,
 			unplaced: e.NodeName == "",
 			ready:    e.Ready || s.PublishNotReadyAddresses,
 			leaving:  e.Serving && e.Terminating,
@@ -76,41 +78,47 @@ func compareCandidates(a, b candidate) int {
 	return 1
 }
 
-// choices are the backends of a service port under each traffic policy. They are
+// chosen are the backends of a service port under one traffic policy.
+type chosen struct {
+	backends []Backend
+	Counts
+}
+
+// choices are what is chosen of a service port under each traffic policy. It is
 // chosen on first use, because most services need one of the two.
 type choices struct {
 	*lister
 	service        *sources.Service
-	cluster, local []Backend
+	cluster, local chosen
 	has            [2]bool
-	anyLocal       bool
 }
 
-// by returns the backends under a policy. Only external traffic may fall back to
+// by returns what is chosen under a policy. Only external traffic may fall back to
 // endpoints on other nodes, if none here gets connections: internalTrafficPolicy Local
 // says that traffic must not leave the node.
-func (c *choices) by(policy sources.TrafficPolicy, external bool) []Backend {
+func (c *choices) by(policy sources.TrafficPolicy, external bool) chosen {
 	if policy == sources.Local {
 		if !c.has[1] {
-			c.local, c.anyLocal = c.choose(c.service, func(x *candidate) bool { return x.local })
-			c.has[1] = true
+			c.local, c.has[1] = c.choose(c.service, func(x *candidate) bool { return x.local }, c.lost.local), true
 		}
-		if c.anyLocal || !external || c.Config.LocalFallback != FallbackCluster {
+		if c.local.Serving > 0 || !external || c.Config.LocalFallback != FallbackCluster {
 			return c.local
 		}
 	}
 	if !c.has[0] {
-		c.cluster, _ = c.choose(c.service, c.near())
-		c.has[0] = true
+		c.cluster, c.has[0] = c.choose(c.service, c.near(), c.lost.all), true
+	}
+	if policy == sources.Local {
+		return c.cluster.instead(c.local.Counts)
 	}
 	return c.cluster
 }
 
 // choose lists the backends among the wanted candidates: the ready ones, or if
 // there are none, those that are terminating and still serve. With a scheduler that
-// ignores weights, a backend of weight 0 is left out of the list. any reports whether
-// one gets connections.
-func (l *lister) choose(s *sources.Service, wanted func(*candidate) bool) (chosen []Backend, any bool) {
+// ignores weights, a backend of weight 0 is left out of the list. lost are the wanted
+// endpoints that are no candidates.
+func (l *lister) choose(s *sources.Service, wanted func(*candidate) bool, lost int32) chosen {
 	from := len(l.backends)
 	for i := range l.found {
 		if x := &l.found[i]; x.ready && wanted(x) {
@@ -124,11 +132,10 @@ func (l *lister) choose(s *sources.Service, wanted func(*candidate) bool) (chose
 			}
 		}
 	}
-	weightless := func(b Backend) bool { return s.Endpoints[b.Endpoint].Weight == 0 }
-	any = slices.ContainsFunc(l.backends[from:], func(b Backend) bool { return !weightless(b) })
+	counts := l.count(s, l.backends[from:], wanted, lost)
 	if !kernel.Quiesces(l.Config.scheduler(s)) {
-		rest := slices.DeleteFunc(l.backends[from:], weightless)
+		rest := slices.DeleteFunc(l.backends[from:], func(b Backend) bool { return s.Endpoints[b.Endpoint].Weight == 0 })
 		l.backends = l.backends[:from+len(rest)]
 	}
-	return l.backends[from:len(l.backends):len(l.backends)], any
+	return chosen{l.backends[from:len(l.backends):len(l.backends)], counts}
 }

@@ -81,7 +81,7 @@ type Hairpin struct {
 type service struct {
 	lists    []list // one per front of the service, in the order of discovery
 	hairpins []Hairpin
-	inviting int32 // see HealthCheck.LocalEndpoints
+	local    int32 // see HealthCheck.LocalEndpoints
 	cuts     bool  // some of its endpoints are cut
 }
 
@@ -104,8 +104,8 @@ func (p pages) replace(i int, s *service, last pages) {
 
 // list has the backends of one front.
 type list struct {
-	backends []Backend
-	port     int16 // index in the service's Ports
+	chosen
+	port int16 // index in the service's Ports
 }
 
 // Service returns the service of a front.

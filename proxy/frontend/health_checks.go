@@ -27,7 +27,8 @@ func (f *Frontends) HealthChecks() []HealthCheck {
 	var checks []HealthCheck
 	for _, i := range f.checks {
 		s := f.Table.Services.At(int(i))
-		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.DisplayName(), s.HealthCheckNodePort, int(f.services.at(int(i)).inviting)})
+		local := int(f.services.at(int(i)).local)
+		checks = append(checks, HealthCheck{s.Namespace, s.Name, s.DisplayName(), s.HealthCheckNodePort, local})
 	}
 	return checks
 }
@@ -52,7 +53,7 @@ func healthChecked(s *sources.Service) bool {
 // count in HealthCheck.LocalEndpoints.
 func (l *lister) appendInviting(addrs []netip.Addr, s *sources.Service) []netip.Addr {
 	for i := range l.found {
-		if x := &l.found[i]; x.local && x.inviting(s) {
+		if x := &l.found[i]; x.inviting(s) {
 			addrs = append(addrs, x.addr.Addr())
 		}
 	}
@@ -62,16 +63,4 @@ func (l *lister) appendInviting(addrs []netip.Addr, s *sources.Service) []netip.
 func distinct(addrs []netip.Addr) int32 {
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	return int32(len(slices.Compact(addrs)))
-}
-
-// inviting reports whether load balancers should send new connections to this
-// node because of a candidate. A terminating endpoint still gets what arrives
-// here, so that nothing is lost, but load balancers should choose other nodes.
-// An endpoint of weight 0 gets no new connections at all. One that is not up and
-// serves because too few are is to health checks what an endpoint that is not
-// ready is to kube-proxy, and VIPs are not announced for its sake either.
-// publishNotReadyAddresses overrides the conditions, terminating included:
-// Kubernetes then calls a terminating endpoint ready.
-func (x *candidate) inviting(s *sources.Service) bool {
-	return x.endpoint.Weight > 0 && !x.endpoint.Spared && x.ready && (!x.endpoint.Terminating || s.PublishNotReadyAddresses)
 }

@@ -44,6 +44,7 @@ type lister struct {
 	hairpins []Hairpin
 
 	found []candidate // of the current service port
+	lost  lost        // those of it that are no candidates
 	slots int32       // fronts of the current service
 	cuts  bool        // some of its endpoints are cut
 }
@@ -79,7 +80,7 @@ func (l *lister) service(i int, filled *service) {
 	}
 	l.slots, l.cuts = 0, false
 	lists, hairpins := len(l.lists), len(l.hairpins)
-	filled.inviting = 0
+	filled.local = 0
 	checked := healthChecked(s)
 	masqueraded := !s.Forwarding(l.Config.Forward).Unchanged()
 	for _, f := range l.families {
@@ -97,7 +98,7 @@ func (l *lister) service(i int, filled *service) {
 			}
 			l.port(i, f, p, masqueraded)
 		}
-		filled.inviting = max(filled.inviting, distinct(counted))
+		filled.local = max(filled.local, distinct(counted))
 	}
 	filled.lists = l.lists[lists:len(l.lists):len(l.lists)]
 	filled.hairpins = l.hairpins[hairpins:len(l.hairpins):len(l.hairpins)]
@@ -108,7 +109,7 @@ func (l *lister) service(i int, filled *service) {
 // cannot have the node's address.
 func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 	s := l.Table.Services.At(i)
-	chosen := choices{lister: l, service: s}
+	choices := choices{lister: l, service: s}
 	add := func(a netip.Addr, at *sources.Address, is Traits) {
 		if kernel.FamilyOf(a) != f || !is.Has(Marked) && !servable(a) {
 			return
@@ -117,7 +118,7 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 			Key:     kernel.VirtualKey{Addr: a, Port: at.Port, Proto: kernel.Proto(at.Protocol)},
 			Service: int32(i), slot: l.slots, Port: int16(p), Traits: is,
 		})
-		l.lists = append(l.lists, list{chosen.by(at.Policy, at.Kind != sources.KindClusterIP), int16(p)})
+		l.lists = append(l.lists, list{choices.by(at.Policy, at.Kind != sources.KindClusterIP), int16(p)})
 		l.slots++
 	}
 	for at := range s.PortAddresses(p) {

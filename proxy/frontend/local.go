@@ -15,7 +15,8 @@ func (f *Frontends) WithoutLocal(family kernel.Family) (internal, external int) 
 	var in, ex []int32
 	for i := range f.Fronts {
 		x := &f.Fronts[i]
-		if x.Key.Family() != family || x.Traits&(InternalLocal|ExternalLocal) == 0 || f.hasOpen(x) || !hasEndpoint(f.Service(x), family) {
+		local := x.Key.Family() == family && x.Traits&(InternalLocal|ExternalLocal) != 0
+		if !local || f.Counts(x).Serving > 0 || !hasEndpoint(f.Service(x), family) {
 			continue
 		}
 		if x.Traits.Has(InternalLocal) {
@@ -26,11 +27,6 @@ func (f *Frontends) WithoutLocal(family kernel.Family) (internal, external int) 
 		}
 	}
 	return different(in), different(ex)
-}
-
-// hasOpen reports whether a front has a backend that gets new connections.
-func (f *Frontends) hasOpen(x *Front) bool {
-	return slices.ContainsFunc(f.Backends(x), func(b Backend) bool { return f.Weight(int(x.Service), b) > 0 })
 }
 
 // hasEndpoint reports whether an endpoint of a family serves a port of a service.

@@ -111,8 +111,7 @@ type stage struct {
 	drained time.Time
 
 	// Of the loop's goroutine.
-	memory  announce.Memory
-	departs announce.Departures
+	memory announce.Memory
 }
 
 // announces reports whether the scenario has the file "announce": VIPs are announced then.
@@ -135,20 +134,20 @@ func (s *stage) announcing() announce.Config {
 // Keep keeps VIPs that were removed until routers know.
 func (s *stage) Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged {
 	c := s.announcing()
-	m, s.departs = s.departs.Keep(&c, m, have.Announcements, hold, time.Now())
+	m, s.memory = announce.Keep(&c, s.memory, m, have.Announcements, hold, time.Now())
 	return m
 }
 
 // Announce decides with the usual settings.
-func (s *stage) Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) announce.Decision {
+func (s *stage) Announce(
+	f *frontend.Frontends, want *kernel.State, have *kernel.Observed,
+) (announce.Decision, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := announce.Input{
-		Frontends: f, Unusual: s.probes.view().Unusual, Want: want, Have: have, Drained: s.drained, Departs: s.departs, Now: time.Now(),
-	}
-	d := announce.Decide(s.announcing(), in, s.memory)
-	s.memory = d.Memory
-	return d
+	in := announce.Input{Frontends: f, Want: want, Have: have, Drained: s.drained}
+	d, next, wake := announce.Step(s.announcing(), s.memory, in, time.Now())
+	s.memory = next
+	return d, wake
 }
 
 type emission struct {
@@ -231,6 +230,7 @@ func play(t *testing.T, archive *txtar.Archive) {
 	})
 	s.proxy = p
 	p.OnSync = func(now *proxy.Snapshot) {
+		s.memory = s.memory.Ended(now.Report.Left == 0, now.Announced, time.Now())
 		history.Synced(now.Report)
 		recorder.Synced(now)
 		view := s.probes.view()

@@ -55,10 +55,8 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 	if reason := s.Health.panics(); reason != "" {
 		return Panic, reason
 	}
-	for port, p := range from.Ports {
-		if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == port && v.Backends > 0 }) && !b.f.PortWithheld(i, port) {
-			return NoBackends, whyNoBackends(s, from, port, p)
-		}
+	if port, empty := b.empty[i]; empty {
+		return NoBackends, whyNoBackends(s, from, port)
 	}
 	if len(s.Withheld) > 0 {
 		return Partly, strings.Join(s.Withheld, "; ")
@@ -72,9 +70,9 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 }
 
 // whyNoBackends says why a port of a service has no backends.
-func whyNoBackends(s *Service, from *sources.Service, i int, p sources.Port) string {
+func whyNoBackends(s *Service, from *sources.Service, i int) string {
 	where := ""
-	if len(from.Ports) > 1 {
+	if p := from.Ports[i]; len(from.Ports) > 1 {
 		where = fmt.Sprintf(" for port %s", cmp.Or(p.Name, fmt.Sprint(p.Port)))
 	}
 	if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i }) {

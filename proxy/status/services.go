@@ -17,7 +17,8 @@ import (
 type builder struct {
 	in       Input
 	f        *frontend.Frontends
-	services []Service // parallel to f.Table.Services
+	services []Service   // parallel to f.Table.Services
+	empty    map[int]int // the first empty port of each service that has one
 	checks   *checks
 }
 
@@ -26,7 +27,11 @@ func newBuilder(in Input) *builder {
 	if f == nil { // there was no plan yet
 		f = &frontend.Frontends{}
 	}
-	return &builder{in: in, f: f, checks: newChecks(in)}
+	b := &builder{in: in, f: f, checks: newChecks(in), empty: map[int]int{}}
+	for _, e := range f.EmptyPorts() {
+		b.empty[e.Service] = e.Port
+	}
+	return b
 }
 
 // build returns all services sorted by name, including those that are left out.
@@ -96,7 +101,8 @@ func (b *builder) virtuals() {
 		s := &b.services[x.Service]
 		v := Virtual{
 			Address: x.Key.AddrPort(), Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name, Kind: kindOf(x.Traits),
-			Scheduler: b.scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key), port: int(x.Port),
+			Scheduler: b.scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key),
+			Backends: int(b.f.Counts(x).Serving), port: int(x.Port),
 		}
 		if m := b.f.Forward(x); m.Unchanged() {
 			v.Forward = string(m)
@@ -144,12 +150,13 @@ func (b *builder) backend(x *frontend.Front, v *Virtual, backend frontend.Backen
 		state = EndpointMissing
 	case from.Weight == 0:
 		state = EndpointPaused
-	default:
-		v.Backends++
 	}
 	e.State, e.Reason, e.Weight, e.Node, e.Zone = state, "", from.Weight, from.NodeName, from.Zone
 	if gone {
 		v.Gone++
+		if from.Weight > 0 {
+			v.Backends--
+		}
 	}
 }
 

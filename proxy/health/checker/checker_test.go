@@ -345,7 +345,7 @@ func TestStartsFromTheKernel(t *testing.T) {
 	if e := m.Services.At(0).Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
 		t.Errorf("weights %d and %d", e[0].Weight, e[1].Weight)
 	}
-	if table, _ := AtStart(r.table, r.Settings, Kept{}, have, time.Now()); table.Services.At(0).Endpoints[1].Weight != 0 {
+	if table := AtStart(r.table, r.Settings, Kept{}, have, time.Now()); table.Services.At(0).Endpoints[1].Weight != 0 {
 		t.Errorf("AtStart gives weight %d", table.Services.At(0).Endpoints[1].Weight)
 	}
 	b.up()

@@ -104,14 +104,13 @@ func sameServices(a, b sources.Table) bool {
 	return a.Services.Same(b.Services)
 }
 
-// AtStart returns the table, and which of its services are unusual, as a svcproxy serves it that starts now, with the
-// kernel and what stateDir keeps as they are.
-func AtStart(t sources.Table, s Settings, kept Kept, have *kernel.Observed, now time.Time) (sources.Table, []health.Unusual) {
+// AtStart returns the table as a svcproxy serves it that starts now, with the kernel and what stateDir keeps as they
+// are.
+func AtStart(t sources.Table, s Settings, kept Kept, have *kernel.Observed, now time.Time) sources.Table {
 	t = new(sources.Checks).OnNode(t, s.Defaults, s.Scheduler)
 	var board health.Board
 	board.SetTargets(health.Targets(t), fromKernel(t, kept.Orders, kept.Agents, have), now)
-	out := health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: kept.Orders}, now)
-	return out.Table, out.Unusual
+	return health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: kept.Orders}, now).Table
 }
 
 // fromKernel returns the verdicts that targets start with, see health.FromKernel. After a change of mode a virtual server

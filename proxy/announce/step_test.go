@@ -10,7 +10,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -46,8 +45,6 @@ type node struct {
 	memory  Memory
 	have    kernel.Observed
 	drained time.Time
-	unusual []health.Unusual
-	departs Departures
 	starts  Starts
 	policy  kernel.Policy // with Probe, VIPs are local by routes
 	refuses bool          // the kernel refuses virtual servers
@@ -56,6 +53,9 @@ type node struct {
 	whyNot  func(*frontend.Front) string
 	now     time.Time
 	last    Decision
+	wake    time.Time
+	missing bool // a table is
+	stops   bool // plans are not carried out to their end
 }
 
 func newNode(t *testing.T, c Config) *node { return &node{T: t, config: c, now: start} }
@@ -76,13 +76,16 @@ func (n *node) step(services ...sources.Service) string {
 		}
 	}
 	want.Sort()
-	n.last = Decide(n.config, Input{Frontends: f, Unusual: n.unusual, Want: &want, Have: &n.have, WhyNot: n.whyNot, Drained: n.drained, Departs: n.departs, Starts: n.starts, Now: n.now}, n.memory)
-	n.memory = n.last.Memory
+	in := Input{
+		Frontends: f, Want: &want, Have: &n.have, Missing: n.missing, WhyNot: n.whyNot, Drained: n.drained, Starts: n.starts,
+	}
+	n.last, n.memory, n.wake = Step(n.config, n.memory, in, n.now)
 	n.have.Announcements = n.last.Routes
 	n.have.Virtuals = want.Virtuals
 	if n.refuses {
 		n.have.Virtuals = nil
 	}
+	n.memory = n.memory.Ended(!n.stops, n.last.VIPs, n.now)
 	return n.text()
 }
 
@@ -112,8 +115,8 @@ func (n *node) want(got, want string) {
 func (n *node) wakes(seconds int) {
 	n.Helper()
 	got := 0
-	if !n.last.Wake.IsZero() {
-		got = int(n.last.Wake.Sub(n.now) / time.Second)
+	if !n.wake.IsZero() {
+		got = int(n.wake.Sub(n.now) / time.Second)
 	}
 	if got != seconds {
 		n.Errorf("wakes after %d s, want %d", got, seconds)
@@ -182,14 +185,15 @@ func TestHealth(t *testing.T) {
 // Endpoints that serve although they are down do not make a VIP announced.
 func TestPanic(t *testing.T) {
 	n := serving(t, usual)
-	n.unusual = []health.Unusual{{Group: health.Group{Protocol: sources.TCP, Mode: health.FailOpen, Of: 2}}}
-	n.want(n.step(web), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
-	n.unusual[0].IPv6 = true // the other family
+	open := service("web", "10.0.0.1", 80, 1, 1)
+	open.Endpoints[0].Spared, open.Endpoints[1].Spared = true, true
+	n.want(n.step(open), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
 	n.step(web)
 	n.now = n.now.Add(time.Minute)
 	n.want(n.step(web), "10.0.0.1 metric 100")
-	n.unusual = []health.Unusual{{Group: health.Group{Protocol: sources.TCP, Mode: health.OnBackups, Of: 2}}}
-	n.want(n.step(web), "10.0.0.1 metric 100")
+	backups := service("web", "10.0.0.1", 80, 0, 0, 1)
+	backups.Endpoints[2].Backup = true
+	n.want(n.step(backups), "10.0.0.1 metric 100")
 }
 
 // Below the limit, a node under policy Local announces a VIP only if endpoints of its own are up.
@@ -208,7 +212,6 @@ func TestBelowLimitOnThisNode(t *testing.T) {
 		n.step(local)
 		n.now = n.now.Add(time.Minute)
 		n.want(n.step(local), "10.0.0.1 metric 100")
-		n.unusual = []health.Unusual{{Group: health.Group{Protocol: sources.TCP, Mode: health.BelowLimit, Up: 1, Of: 3}}}
 		n.want(n.step(few), want)
 	}
 }
@@ -275,9 +278,9 @@ func TestKernelLacksAVirtualServer(t *testing.T) {
 // What a plan that stopped left to the next one is not refused.
 func TestPlanStoppedBeforeAVirtualServer(t *testing.T) {
 	n := serving(t, usual)
-	n.have.Virtuals, n.refuses = nil, true
+	n.have.Virtuals, n.refuses, n.stops = nil, true, true
 	n.want(n.step(web), "10.0.0.1 metric 100")
-	n.memory = n.memory.Untried()
+	n.stops = false
 	n.want(n.step(web), "10.0.0.1 metric 100")
 	n.want(n.step(web), "10.0.0.1: the kernel has no virtual server for port 80/tcp")
 }
@@ -286,20 +289,30 @@ func TestPlanStoppedBeforeAVirtualServer(t *testing.T) {
 // is announced after holdUp, not sooner and not never.
 func TestDecisionsThatWereNotTried(t *testing.T) {
 	n := serving(t, usual)
-	n.have.Virtuals, n.refuses = nil, true
-	untried := func(s sources.Service) string {
-		before := n.memory
-		defer func() { n.memory = n.memory.NotTried(before) }()
-		return n.step(s)
-	}
-	n.want(untried(web), "10.0.0.1 metric 100")
-	n.want(untried(web), "10.0.0.1 metric 100")
-	n.refuses = false
+	n.have.Virtuals, n.refuses, n.stops = nil, true, true
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.want(n.step(web), "10.0.0.1 metric 100")
+	n.refuses, n.stops = false, false
 	n.step(web)
-	n.want(untried(service("web", "10.0.0.1", 80, 0, 0)), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
-	n.want(untried(web), waits)
+	n.stops = true
+	down := service("web", "10.0.0.1", 80, 0, 0)
+	n.want(n.step(down), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
+	n.want(n.step(web), waits)
 	n.now = n.now.Add(usual.HoldUp)
-	n.want(untried(web), "10.0.0.1 metric 100")
+	n.want(n.step(web), "10.0.0.1 metric 100")
+}
+
+// What the kernel has refused stays refused while no plan is carried out.
+func TestRefusedWhileNoPlanIsCarriedOut(t *testing.T) {
+	n := serving(t, usual)
+	n.refuses = true
+	n.step(web)
+	n.step(web)
+	const refused = "10.0.0.1: the kernel has no virtual server for port 80/tcp"
+	n.want(n.step(web), refused)
+	n.stops = true
+	n.want(n.step(web), refused)
+	n.want(n.step(web), refused)
 }
 
 // keepalived gets one number for the node, never one that takes the node out.
@@ -323,6 +336,47 @@ func TestPriority(t *testing.T) {
 	priority(-100, down...)
 	n.drained = n.now
 	priority(-200, web)
+}
+
+// A restart does not raise the number at once, because nobody knows yet who is up. While a table is missing it only
+// falls. What a drain wrote is replaced at any time.
+func TestPriorityAfterAStart(t *testing.T) {
+	good, bad, drained := []sources.Service{web}, []sources.Service{service("web", "10.0.0.1", 80, 0)}, true
+	for _, c := range []struct {
+		told    int
+		known   bool
+		serves  []sources.Service
+		drained bool
+		missing bool
+		after   time.Duration
+		want    int
+	}{
+		{0, false, good, false, false, 0, 0},
+		{-10, true, good, false, false, time.Second, -10},
+		{-10, true, good, false, false, time.Minute, 0},
+		{-10, true, good, false, true, time.Minute, -10},
+		{0, true, bad, false, false, time.Second, -10},
+		{0, true, bad, false, true, time.Second, -10},
+		{0, true, good, drained, true, time.Second, PriorityWithdrawn},
+		{PriorityWithdrawn, true, good, false, true, time.Second, 0},
+	} {
+		vrrp := usual
+		vrrp.Mode = VRRP
+		n := newNode(t, vrrp)
+		n.memory = n.memory.Told(c.told, c.known, n.now.Add(vrrp.HoldUp))
+		n.now = n.now.Add(c.after)
+		n.missing = c.missing
+		if c.drained {
+			n.drained = n.now
+		}
+		n.step(c.serves...)
+		if n.last.Priority != c.want {
+			t.Errorf("%+v: priority %d", c, n.last.Priority)
+		}
+		if c.known && c.after == time.Second && !n.wake.Equal(n.now.Add(4*time.Second)) {
+			t.Errorf("%+v: wakes at %s", c, n.wake)
+		}
+	}
 }
 
 func TestFile(t *testing.T) {
