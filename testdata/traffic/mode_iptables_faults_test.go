@@ -61,9 +61,11 @@ func TestDriftOfRulesHeals(t *testing.T) {
 		{"filter KUBE-SERVICES emptied", `iptables -F KUBE-SERVICES`},
 		{"nat KUBE-SERVICES emptied", `iptables -t nat -F KUBE-SERVICES`},
 		{"a service's chain emptied", `iptables -t nat -F $(iptables -t nat -S | grep -o -m1 'N KUBE-SVC-.*' | cut -c3-)`},
+		// The rules are read first: a restore of the legacy back end keeps the lock until its input ends, and a listing waits
+		// for that lock without end.
 		{"a service's chain removed", `c=$(iptables -t nat -S | grep -o -m1 'N KUBE-SVC-.*' | cut -c3-)
-			{ echo '*nat'; iptables -t nat -S | grep -e "-j $c\$" | sed 's/^-A/-D/'; echo "-F $c"; echo "-X $c"; echo COMMIT
-			} | iptables-restore --noflush`},
+			jumps=$(iptables -t nat -S | grep -e "-j $c\$" | sed 's/^-A/-D/')
+			printf '%s\n' '*nat' "$jumps" "-F $c" "-X $c" COMMIT | iptables-restore --noflush`},
 		{"an endpoint replaced", `c=$(iptables -t nat -S | grep -o -m1 'N KUBE-SVC-.*' | cut -c3-)
 			iptables -t nat -A $c -p tcp -j DNAT --to-destination 10.9.9.9:7000; iptables -t nat -D $c 1`},
 		{"rules added to our chains", `iptables -t nat -I KUBE-SERVICES -j RETURN; ip6tables -I KUBE-VIP-FILTER -j ACCEPT`},
