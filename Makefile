@@ -9,8 +9,9 @@ GUEST        = bin/guest
 EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/bench ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
 # What make appliance tests: checked like the rest, but not tested with them.
 APPLIANCE    = ./testdata/appliance
-# Packages whose tests need a kernel with IPVS: run once more in the guest. kernel/plan and kernel/verify are pure.
-KERNEL_PKGS ?= . $(filter-out ./kernel/plan/ ./kernel/verify/,$(sort $(dir $(wildcard ./kernel/*/*_test.go)))) ./proxy/mode/ipvs ./proxy/health/probe ./testdata/lab ./testdata/random
+# Packages whose tests need a kernel with IPVS: run once more in the guest. The others below kernel run on this machine's kernel and, in the
+# unit's sandbox, on the guest's (make appliance).
+KERNEL_PKGS ?= . ./kernel/host ./kernel/ipvs ./kernel/link ./proxy/mode/ipvs ./testdata/lab ./testdata/random
 
 # build: the static binary, bin/svcproxy
 build:
@@ -33,11 +34,11 @@ apiserver:
 test: build guest apiserver bin/nfpm bin/legacy
 	@$(MAKE) --no-print-directory -k -j3 lint appliance test-modes test-traffic test-legacy test-here test-kernel test-fallback
 
-# test-here: every test that this machine's kernel can run. A missing program is a failure (make guest installs them), unless
+# test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
 test-here: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver
-	$(GO) test -timeout 30m ./... $(EXTRA_PKGS)
+	$(GO) test -timeout 30m ./... $(filter-out ./testdata/traffic,$(EXTRA_PKGS))
 
 # test-kernel: those of packages that speak with a kernel, in the guest; with 100 random tables, or as many as SVCPROXY_RANDOM_TABLES says
 test-kernel: export SVCPROXY_RANDOM_TABLES ?= 100
@@ -47,10 +48,11 @@ test-kernel:
 # Tests of rules, which run with both back ends of iptables. The others run with one, by turns; make test-matrix runs all with both.
 BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit
 BOTH_BACK_ENDS := $(BOTH_BACK_ENDS)|TestDriftByHandHeals|TestFlushedTables|TestAdoption|TestExplainIsTrue|TestVIPBinding
-# What mode ipvs in a guest does not have, by the limits of testdata/traffic, or takes too long there: test-modes has it.
-NOT_IN_GUESTS  = TestThereAndBackWithKubeProxy|TestBIRDAnnouncesVIPs|TestFRRAnnouncesVIPs|TestKeepalivedFollowsSvcproxy|TestOthersServeWhenANodeFallsSilent
-# The tests whose turn it is, 0 or 1, as a pattern.
-in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | awk '/^Test/ && !/^($(NOT_IN_GUESTS))$$/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
+# What runs on the machine's own kernel alone, once or in each suite, as a pattern.
+natively       = ^($(shell awk '/^($(1)) / { print $$2 }' testdata/traffic/natively | paste -sd '|'))$$
+# The tests in a guest whose turn it is, 0 or 1, as a pattern.
+in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | \
+		awk '/^Test/ && !/$(call natively,once|each)/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
 		END { if (!n) exit 1; print "^(" substr(list, 2) ")$$" }'
 # test-traffic: the whole program under traffic, in the guest
 test-traffic: bin/svcproxy-former
@@ -115,8 +117,10 @@ test-modes: bin/legacy bin/svcproxy-former
 test-iptables-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-iptables test-iptables-legacy: export SVCPROXY_TEST_MODE = iptables
 test-userspace: export SVCPROXY_TEST_MODE = userspace
-test-iptables test-iptables-legacy test-userspace:
+test-iptables:
 	$(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m ./testdata/traffic
+test-iptables-legacy test-userspace:
+	$(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
 
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:

@@ -49,18 +49,7 @@ func TestAdoptionAndIdleChecksWriteAndExecuteNothing(t *testing.T) {
 	}))
 	must(t, n.Stop())
 
-	held := 0
-	for _, w := range trace.Writes() { // of programs it executed, too
-		if strings.HasPrefix(w.Type, "NFNL_MSG_BATCH_") || strings.HasSuffix(w.Type, "|NFT_MSG_NEWTABLE") ||
-			strings.HasSuffix(w.Type, "|NFT_MSG_NEWCHAIN") || strings.HasSuffix(w.Type, "|NFT_MSG_NEWRULE") {
-			held++
-			continue
-		}
-		t.Errorf("written: %s", w.Type)
-	}
-	if held > 6 { // the table that keeps connections belongs to the process, so each start makes it
-		t.Errorf("%d messages written to nftables", held)
-	}
+	wantOnlyHeldTable(t, trace)
 	starts := fullReads(trace)
 	for _, program := range trace[starts[1]:].Execs() {
 		t.Errorf("executed after the first sync: %s", program)
@@ -222,4 +211,22 @@ func receptions(t lab.Trace, socket string) int {
 		count++
 	}
 	return count
+}
+
+// wantOnlyHeldTable wants a process, with the programs that it executed, to have written nothing but the table that keeps
+// connections. That table belongs to the process, so each start makes it, in six messages.
+func wantOnlyHeldTable(t *testing.T, trace lab.Trace) {
+	t.Helper()
+	held := 0
+	for _, w := range trace.Writes() {
+		if strings.HasPrefix(w.Type, "NFNL_MSG_BATCH_") || strings.HasSuffix(w.Type, "|NFT_MSG_NEWTABLE") ||
+			strings.HasSuffix(w.Type, "|NFT_MSG_NEWCHAIN") || strings.HasSuffix(w.Type, "|NFT_MSG_NEWRULE") {
+			held++
+			continue
+		}
+		t.Errorf("written: %s", w.Type)
+	}
+	if held > 6 {
+		t.Errorf("%d messages written to nftables", held)
+	}
 }

@@ -61,6 +61,7 @@ type nodeFault struct {
 	args              []string
 	more              bool // other checks see its consequences
 	heals             bool // svcproxy mends it when it next looks
+	stands            bool // svcproxy reports it for some time after it is gone
 	foreign           bool // it is in iptables-legacy, which svcproxy does not use
 }
 
@@ -94,6 +95,14 @@ func TestDoctorNamesFaults(t *testing.T) {
 			}
 			if len(a.Findings) == 0 || a.Findings[0].Check != f.check || !strings.Contains(a.Findings[0].Text, f.text) || len(a.Findings) > 1 && !f.more {
 				t.Errorf("want %s first, with %q, and nothing else: %+v", f.check, f.text, a)
+			}
+			if f.stands {
+				must(t, lab.Eventually(patience, func() error {
+					if a := n.doctor(t); len(a.Findings) > 0 {
+						return fmt.Errorf("%s is gone: %+v", f.name, a)
+					}
+					return nil
+				}))
 			}
 		})
 	}
@@ -180,7 +189,7 @@ func (n node) networkFaults(t *testing.T) []nodeFault {
 			count, err := strconv.Atoi(strings.TrimSpace(n.tool(t, "sysctl", "-n", "net.netfilter.nf_conntrack_count")))
 			must(t, err)
 			conntrackMax(t, fmt.Sprint(1+count/2)) // entries end while a slow machine asks
-		}, gone: func() { conntrackMax(t, limit) }, more: true},
+		}, gone: func() { conntrackMax(t, limit) }, more: true, stands: true},
 		{name: "a parameter of IPVS", check: "sysctls", text: "net.ipv4.vs.conntrack is 0", come: tool("sysctl -qw net.ipv4.vs.conntrack=0"), gone: tool("sysctl -qw net.ipv4.vs.conntrack=1")},
 		{name: "MTU of a tunnel", check: "mtu", text: "pod3 (1400", come: tool("ip link set pod3 mtu 1400"), gone: tool("ip link set pod3 mtu 1500")},
 		{name: "duplicate VIP", check: "duplicate", text: "answers for the VIP 192.0.2.80", args: []string{"--probe"},

@@ -210,6 +210,27 @@ func TestLimitsAreTests(t *testing.T) {
 	wantTestsOnce(t, names)
 }
 
+// A name that is no test would leave a test out of nothing, and a test that runs nowhere would not be missed.
+func TestNativelyAreTests(t *testing.T) {
+	text, err := os.ReadFile("natively")
+	must(t, err)
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Fields(line)
+		if len(f) != 2 || f[0] != "once" && f[0] != "each" {
+			t.Fatalf("want once or each, and a test: %q", line)
+		}
+		if only, why := limitOf(f[1]); only != nil && !slices.Contains(only, "iptables") {
+			t.Errorf("%s runs in mode %s only: %s", f[1], strings.Join(only, ", "), why)
+		}
+		names = append(names, f[1])
+	}
+	wantTestsOnce(t, names)
+}
+
 // balances reports whether the mode gives connections to endpoints in turn. Mode iptables
 // chooses at random.
 func balances(t *testing.T) bool { return modeOf(t) != "iptables" }
