@@ -6,7 +6,7 @@ GO          ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GUEST        = bin/guest
 # Packages outside ./... that are checked like the rest: wildcards skip testdata.
-EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/bench ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/demo
+EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/bench ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/modetest ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/world ./testdata/demo
 # What make appliance tests: checked like the rest, but not tested with them.
 APPLIANCE    = ./testdata/appliance
 # Packages whose tests need a kernel with IPVS: run once more in the guest. The others below kernel run on this machine's kernel and, in the

@@ -194,17 +194,16 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"kernel/machine", "proxy/cli", "proxy/commands", "sources/fields"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "packaging/examples", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/author", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/author", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
 
 	// The running process.
-	"proxy/daemon":       {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
-	"packaging/examples": {},
-	"packaging/docs":     {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
+	"proxy/daemon":   {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
-	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/conns", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "sources"},
+	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "proxy/web", "sources"},
 	"proxy/hooks":   {"kernel/machine", "proxy/events"},
-	"proxy/web":     {"proxy/conns", "proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
+	"proxy/web":     {"proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
 	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/condition", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields", "sources/redact"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
@@ -217,7 +216,6 @@ var mayImport = map[string][]string{
 	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
 
 	// From a table to the wanted state: pure.
-	"proxy/mode/modetest":  {"kernel", "kernel/trace", "proxy/frontend", "proxy/mode", "sources", "sources/file"},
 	"proxy/mode/iptables":  {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/ipvs":      {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode", "sources"},
@@ -241,19 +239,17 @@ var mayImport = map[string][]string{
 	"sources/manifest":  {"sources"},
 
 	// The kernel: adapters, and what stands for it in tests.
-	"kernel/host":             {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/sockdiag", "kernel/statefile", "kernel/sysctl", "kernel/verify"},
-	"kernel/conntrack":        {"kernel", "kernel/nl"},
-	"kernel/ipset":            {"kernel", "kernel/nl"},
-	"kernel/iptables":         {"kernel", "kernel/nl"},
-	"kernel/ipvs":             {"kernel", "kernel/nl"},
-	"kernel/link":             {"kernel", "kernel/nl"},
-	"kernel/relay":            {"kernel"},
-	"kernel/sockdiag":         {"kernel", "kernel/nl"},
-	"kernel/sysctl":           {"kernel", "kernel/statefile"},
-	"kernel/machine":          {},
-	"kernel/kerneltest/world": {"kernel", "kernel/fake", "kernel/plan"},
-	"kernel/fake":             {"kernel", "kernel/plan", "kernel/verify"},
-	"kernel/kerneltest":       {"kernel", "kernel/nl", "kernel/verify"},
+	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl", "kernel/verify"},
+	"kernel/conntrack":  {"kernel", "kernel/nl"},
+	"kernel/ipset":      {"kernel", "kernel/nl"},
+	"kernel/iptables":   {"kernel", "kernel/nl"},
+	"kernel/ipvs":       {"kernel", "kernel/nl"},
+	"kernel/link":       {"kernel", "kernel/nl"},
+	"kernel/relay":      {"kernel"},
+	"kernel/sysctl":     {"kernel", "kernel/statefile"},
+	"kernel/machine":    {},
+	"kernel/fake":       {"kernel", "kernel/plan", "kernel/verify"},
+	"kernel/kerneltest": {"kernel", "kernel/nl", "kernel/verify"},
 
 	// The plan of changes, the way of a packet, and the parts of a check: pure.
 	"kernel/plan":   {"kernel"},
@@ -270,7 +266,6 @@ var mayImport = map[string][]string{
 	"proxy/cli":        {},
 	"proxy/condition":  {"proxy/screen"},
 	"proxy/screen":     {},
-	"proxy/conns":      {},
 }
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the

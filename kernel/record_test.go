@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 // A journal of changes gives the same record as one written at once.

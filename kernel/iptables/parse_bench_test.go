@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // BenchmarkParseSave reads what iptables-save prints of 5,000 services with 5 endpoints in mode

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 func BenchmarkDiffIdle(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 // Owned virtual servers that exist are remembered, foreign ones never.

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 // teardown is where removals stand in a plan with waves.

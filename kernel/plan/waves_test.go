@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 // drawWaves makes plans of a few ops go in waves, or none.

@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/kerneltest/world"
 	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
 // TestShards cuts tables of several sizes. Each virtual server has entries in

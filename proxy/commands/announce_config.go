@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/packaging/examples"
+	"github.com/svcproxy/svcproxy/packaging/docs"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -19,7 +19,7 @@ import (
 // engineNames are the words that --engine takes.
 func engineNames() string {
 	var names []string
-	for _, e := range examples.Engines() {
+	for _, e := range docs.Engines() {
 		names = append(names, string(e))
 	}
 	return strings.Join(names, ", ")
@@ -31,8 +31,8 @@ func (c *announceCommand) config(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e := engineFor(examples.Engine(c.engine), s.Config.Announce.Mode)
-	if !slices.Contains(examples.Engines(), e) {
+	e := engineFor(docs.Engine(c.engine), s.Config.Announce.Mode)
+	if !slices.Contains(docs.Engines(), e) {
 		return cli.Errorf(cli.Usage, "", "--engine wants one of %s, have %q", engineNames(), c.engine)
 	}
 	c.warn(unfit(e, s.Config.Announce)...)
@@ -44,7 +44,7 @@ func (c *announceCommand) config(ctx context.Context) error {
 		c.warn("no service has a VIP to announce: the VIPs are those of the example")
 	}
 	a := s.Config.Announce
-	text, err := examples.Config(e, examples.Values{Table: a.RouteTable(), DrainMetric: uint32(a.DrainMetric), File: a.File, VIPs: vips})
+	text, err := docs.Example(e, docs.ExampleValues{Table: a.RouteTable(), DrainMetric: uint32(a.DrainMetric), File: a.File, VIPs: vips})
 	if err != nil {
 		return err
 	}
@@ -53,29 +53,29 @@ func (c *announceCommand) config(ctx context.Context) error {
 }
 
 // engineFor returns the routing daemon that is asked for, or else one that fits the mode.
-func engineFor(asked examples.Engine, m announce.Mode) examples.Engine {
+func engineFor(asked docs.Engine, m announce.Mode) docs.Engine {
 	switch {
 	case asked != "":
 		return asked
 	case m == announce.VRRP:
-		return examples.Keepalived
+		return docs.Keepalived
 	}
-	return examples.BIRD
+	return docs.BIRD
 }
 
 // unfit says which keys of svcproxy.toml must be others for a routing daemon.
-func unfit(e examples.Engine, a config.Announce) (lines []string) {
+func unfit(e docs.Engine, a config.Announce) (lines []string) {
 	want := announce.Routes
-	if e == examples.Keepalived {
+	if e == docs.Keepalived {
 		want = announce.VRRP
 	}
 	if a.Mode != want {
 		lines = append(lines, fmt.Sprintf("announce.mode is %q: %s needs %q", a.Mode, e, want))
 	}
 	switch {
-	case e == examples.FRR && a.Table != 0:
+	case e == docs.FRR && a.Table != 0:
 		lines = append(lines, fmt.Sprintf("announce.table is %d: frr needs 0 here, since it imports other tables for IPv4 only", a.Table))
-	case e == examples.BIRD && a.Table == 0:
+	case e == docs.BIRD && a.Table == 0:
 		lines = append(lines, "announce.table is 0: bird would announce all routes of the main table; give it a table of its own, like 143")
 	}
 	return lines

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/conns"
+	"github.com/svcproxy/svcproxy/proxy/web"
 )
 
 // bounded returns a handler that makes its answer when there is room. A client that leaves no longer waits.
-func bounded(m conns.Making, h http.HandlerFunc) http.HandlerFunc {
+func bounded(m web.Making, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a := m.Answer(h, w, r)
 		if a == nil { // a client that left does not see it

@@ -36,7 +36,7 @@ func peer(c net.Conn) (*syscall.Ucred, error) {
 	return cred, err
 }
 
-// client names the user who connected, for conns.Limit. Root always gets in.
+// client names the user who connected, for web.Limit. Root always gets in.
 func client(c net.Conn) (string, bool) {
 	cred, err := peer(c)
 	if err != nil {

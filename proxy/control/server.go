@@ -13,11 +13,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/conns"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/proxy/web"
 )
 
 // Limits of the server. Clients may read everything, but not exhaust the daemon.
@@ -83,7 +83,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:               maxHeader,
 		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	limit := conns.Limit{Max: maxConns, Client: client}
+	limit := web.Limit{Max: maxConns, Client: client}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -106,7 +106,7 @@ func (s *Server) handler() http.Handler {
 	if s.Events != nil {
 		s.run = cmp.Or(s.Events.Series(), s.run)
 	}
-	large := conns.NewMaking()
+	large := web.NewMaking()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", bounded(large, s.status))
 	mux.HandleFunc("GET /v1/events", s.events)

@@ -21,9 +21,9 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // BenchmarkOneChange is what one change costs at several sizes of the table, from the table that a source emits to the

@@ -18,7 +18,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the want sections of the scenarios")

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
 // maxHeld bounds the bytes of a handler's answers that clients have not taken yet.
@@ -17,7 +15,7 @@ const maxHeld = 16 << 20
 // is made before it is sent, so a slow client does not delay others. If too many
 // bytes wait, the answer that has been sending the longest is cut off.
 type answers struct {
-	making conns.Making
+	making Making
 
 	mu      sync.Mutex
 	held    int
@@ -33,7 +31,7 @@ type sending struct {
 // bounded returns a handler that makes a few answers at a time and
 // keeps at most maxHeld bytes of them. Other requests wait.
 func bounded(h http.Handler) http.Handler {
-	all := &answers{making: conns.NewMaking()}
+	all := &answers{making: NewMaking()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		made := all.making.Answer(h, w, r)
 		if made == nil {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/conns"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
@@ -35,7 +34,7 @@ type HealthPorts struct {
 	Log      *slog.Logger
 
 	listen func(port uint16) (net.Listener, error) // listenTCP, except in tests
-	limit  conns.Limit                             // of all ports together
+	limit  Limit                                   // of all ports together
 
 	mu      sync.Mutex
 	ports   map[uint16]*healthPort

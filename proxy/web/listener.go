@@ -10,8 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
 // Limits of one connection to a Listener. A browser sends all cookies it has for the host, regardless of the
@@ -26,7 +24,7 @@ const (
 // takes some 20 KB, even if it is idle.
 const maxConns = 256
 
-// remote names a client by its address, for conns.Limit.
+// remote names a client by its address, for Limit.
 func remote(c net.Conn) (string, bool) {
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	return host, false
@@ -43,7 +41,7 @@ type Listener struct {
 	Log     *slog.Logger
 
 	listen func(addr string) (net.Listener, error) // net.Listen, except in tests
-	limit  conns.Limit
+	limit  Limit
 
 	mu      sync.Mutex
 	addr    netip.AddrPort // where to listen; zero = nowhere

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/svcproxy/svcproxy/proxy/conns"
 )
 
 func TestSiteAnswers(t *testing.T) {
@@ -49,7 +47,7 @@ func TestSiteAnswers(t *testing.T) {
 	want("/debug/pprof/nothing", 404, "Unknown profile")
 }
 
-// Only conns.MaxMaking answers are made at a time. A client that leaves no longer waits.
+// Only MaxMaking answers are made at a time. A client that leaves no longer waits.
 func TestAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, all atomic.Int32
@@ -68,8 +66,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		defer cancel()
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil).WithContext(ctx))
 		time.Sleep(time.Minute)
-		if most.Load() != conns.MaxMaking || all.Load() < 10 {
-			t.Errorf("%d at once, %d in all; want %d, 10", most.Load(), all.Load(), conns.MaxMaking)
+		if most.Load() != MaxMaking || all.Load() < 10 {
+			t.Errorf("%d at once, %d in all; want %d, 10", most.Load(), all.Load(), MaxMaking)
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 // example is a configuration as the packages ship it.
 func example(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../packaging/examples", name))
+	path, err := filepath.Abs(filepath.Join("../../packaging/docs/examples", name))
 	must(t, err)
 	return path
 }

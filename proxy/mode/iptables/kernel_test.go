@@ -13,10 +13,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/kernel/trace"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/testdata/lab"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // tracedServices have every kind of address and policy. pod1 is on this node, n1.

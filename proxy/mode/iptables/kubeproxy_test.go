@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/manifest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // TestChainsAreKubeProxys compares with what kube-proxy 1.34 wrote for the same objects on

@@ -9,7 +9,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/mode"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // drawConfig draws a configuration for mode iptables.

@@ -11,8 +11,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // TestScenarios runs the "want iptables" sections of testdata/rules.

@@ -11,7 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/trace"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // traffic checks packets in one state.

@@ -8,8 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // A plan has to tell from rules whether they were written without an extra, also if no service has affinity.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 func BenchmarkState(b *testing.B) {

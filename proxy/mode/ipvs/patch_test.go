@@ -10,8 +10,8 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // Whatever changes between two calls, a Cache returns what List does and a Mode

@@ -10,8 +10,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // TestScenarios runs every testdata/rules/*.txtar: a service table, a node and a

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // Only an API server sends such tables: a file cannot express them, or is refused.

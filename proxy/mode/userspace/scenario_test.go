@@ -6,7 +6,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
-	"github.com/svcproxy/svcproxy/proxy/mode/modetest"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
 // TestScenarios runs each scenario of testdata/rules: the relay serves what IPVS does, with

@@ -1,4 +1,4 @@
-package conns
+package web
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package sockdiag
+package host
 
 import (
 	"cmp"
@@ -25,11 +25,11 @@ var listening = []struct {
 // a time may use it.
 type Sockets struct {
 	Dialer *nl.Dialer // nil: plain sockets
-	known  map[uint32]holder
+	known  map[uint32]owner
 }
 
-// holder is whose a socket is.
-type holder struct {
+// owner is whose a socket is.
+type owner struct {
 	program string
 	ours    bool
 }
@@ -64,7 +64,7 @@ func (x *Sockets) Listeners(wanted func(port uint16, proto kernel.Proto) bool) (
 
 // know finds the programs of sockets that are new, and forgets those of sockets that are closed.
 func (x *Sockets) know(found []socket) {
-	known := make(map[uint32]holder, len(found))
+	known := make(map[uint32]owner, len(found))
 	var unknown []socket
 	for _, s := range found {
 		h, ok := x.known[s.inode]
@@ -73,9 +73,9 @@ func (x *Sockets) know(found []socket) {
 		}
 	}
 	if len(unknown) > 0 {
-		p := holders(unknown)
+		p := ownersOf(unknown)
 		for _, s := range unknown {
-			known[s.inode] = holder{p.name(&s), p.isOurs(&s)}
+			known[s.inode] = owner{p.name(&s), p.isOurs(&s)}
 		}
 	}
 	x.known = known

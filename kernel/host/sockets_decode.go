@@ -1,4 +1,4 @@
-package sockdiag
+package host
 
 import (
 	"encoding/binary"

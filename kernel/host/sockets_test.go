@@ -1,4 +1,4 @@
-package sockdiag
+package host
 
 import (
 	"bufio"
@@ -139,7 +139,7 @@ func TestPrograms(t *testing.T) {
 	}
 	sockets := []socket{{inode: 10}, {inode: 11}, {inode: 13}, {inode: 14, cgroup: group("ssh.service")}, {inode: 15, cgroup: group("svcproxy.service")},
 		{inode: 16, uid: 33}, {inode: 17}}
-	p := holders(sockets)
+	p := ownersOf(sockets)
 	var got []string
 	for i := range sockets {
 		if p.isOurs(&sockets[i]) {

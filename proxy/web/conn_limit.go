@@ -3,7 +3,7 @@
 //
 // If there are too many connections, the client with the most loses the one that has been idle the longest. So
 // a new client is always served, however many connections others keep open.
-package conns
+package web
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package sockdiag
+package host
 
 import (
 	"fmt"
@@ -30,8 +30,8 @@ type process struct {
 	name string
 }
 
-// holders finds the programs of some sockets.
-func holders(sockets []socket) programs {
+// ownersOf finds the programs of some sockets.
+func ownersOf(sockets []socket) programs {
 	p := programs{processes: map[uint32][]process{}, units: map[uint64]string{}}
 	unknown := map[uint64]bool{}
 	for _, s := range sockets {

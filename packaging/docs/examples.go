@@ -1,6 +1,4 @@
-// Package examples has the configurations of routing daemons that the packages install as
-// examples, and fills in the values of a node. Each file has its text once.
-package examples
+package docs
 
 import (
 	"embed"
@@ -10,8 +8,11 @@ import (
 	"strings"
 )
 
-//go:embed *.conf
-var files embed.FS
+// exampleFiles has the configurations of routing daemons that the packages install as examples. Each file has its text
+// once.
+//
+//go:embed examples/*.conf
+var exampleFiles embed.FS
 
 // Engine is a routing daemon.
 type Engine string
@@ -26,21 +27,21 @@ const (
 // Engines returns all of them.
 func Engines() []Engine { return []Engine{BIRD, FRR, Keepalived} }
 
-// Values are what an example has of a node.
-type Values struct {
+// ExampleValues are what an example has of a node.
+type ExampleValues struct {
 	Table       uint32 // of the routes
 	DrainMetric uint32
 	File        string       // that keepalived reads; "" = as in the example
 	VIPs        []netip.Addr // sorted; none = those of the example
 }
 
-// Config returns the example of a routing daemon with the values of a node.
-func Config(e Engine, v Values) (string, error) {
-	text, err := files.ReadFile(string(e) + ".conf")
+// Example returns the example of a routing daemon with the values of a node.
+func Example(e Engine, v ExampleValues) (string, error) {
+	text, err := exampleFiles.ReadFile("examples/" + string(e) + ".conf")
 	if err != nil {
 		return "", fmt.Errorf("no example for the routing daemon %q: want one of %q", e, Engines())
 	}
-	f := filler{text: string(text)}
+	f := exampleFiller{text: string(text)}
 	v4, v6 := byFamily(v.VIPs)
 	switch e {
 	case BIRD:
@@ -66,13 +67,13 @@ func Config(e Engine, v Values) (string, error) {
 	return f.text, f.err
 }
 
-// filler replaces parts of a text. Each must be there: a changed example would keep values of another node.
-type filler struct {
+// exampleFiller replaces parts of a text. Each must be there: a changed example would keep values of another node.
+type exampleFiller struct {
 	text string
 	err  error
 }
 
-func (f *filler) replace(old, by string) {
+func (f *exampleFiller) replace(old, by string) {
 	if !strings.Contains(f.text, old) {
 		f.err = fmt.Errorf("the example has no %q", old)
 	}
@@ -80,7 +81,7 @@ func (f *filler) replace(old, by string) {
 }
 
 // block replaces the lines that begin with a text by others.
-func (f *filler) block(begin, by string) {
+func (f *exampleFiller) block(begin, by string) {
 	var out strings.Builder
 	done := false
 	for line := range strings.Lines(f.text) {

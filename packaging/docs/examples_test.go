@@ -1,4 +1,4 @@
-package examples
+package docs
 
 import (
 	"net/netip"
@@ -14,23 +14,23 @@ import (
 // Without VIPs, and with the defaults, an example is as the packages install it, but for BIRD's comparison.
 func TestDefaults(t *testing.T) {
 	for _, e := range Engines() {
-		shipped, err := os.ReadFile(string(e) + ".conf")
+		shipped, err := os.ReadFile("examples/" + string(e) + ".conf")
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := strings.NewReplacer("above 1000 (", "to 2000 (", "krt_metric > 1000", "krt_metric >= 2000").Replace(string(shipped))
-		if got, err := Config(e, Values{Table: 143, DrainMetric: 2000}); err != nil || got != want {
+		if got, err := Example(e, ExampleValues{Table: 143, DrainMetric: 2000}); err != nil || got != want {
 			t.Errorf("%s: %v\n%s", e, err, got)
 		}
 	}
-	if _, err := Config("quagga", Values{}); err == nil {
+	if _, err := Example("quagga", ExampleValues{}); err == nil {
 		t.Error("there is an example for quagga")
 	}
 }
 
 // The values of a node replace those of the example, and nothing of these is left.
-func TestConfig(t *testing.T) {
-	v := Values{Table: 77, DrainMetric: 900, File: "/var/lib/vips"}
+func TestExample(t *testing.T) {
+	v := ExampleValues{Table: 77, DrainMetric: 900, File: "/var/lib/vips"}
 	for _, a := range []string{"10.1.2.3", "10.1.2.4", "10.9.0.1", "fd00:1::1"} {
 		v.VIPs = append(v.VIPs, netip.MustParseAddr(a))
 	}
@@ -45,7 +45,7 @@ func TestConfig(t *testing.T) {
 			[]string{"/run/svcproxy", "192.0.2.80"},
 		},
 	} {
-		got, err := Config(e, v)
+		got, err := Example(e, v)
 		if err != nil {
 			t.Errorf("%s: %v", e, err)
 		}
@@ -61,10 +61,10 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	v.VIPs = v.VIPs[3:]
-	if got, _ := Config(FRR, v); !strings.Contains(got, "\nip prefix-list vips seq 5 deny any\nipv6") {
+	if got, _ := Example(FRR, v); !strings.Contains(got, "\nip prefix-list vips seq 5 deny any\nipv6") {
 		t.Errorf("without IPv4:\n%s", got)
 	}
-	if got, _ := Config(Keepalived, v); !strings.Contains(got, "\tvirtual_ipaddress {\n\t\tfd00:1::1/128\n\t}\n}") {
+	if got, _ := Example(Keepalived, v); !strings.Contains(got, "\tvirtual_ipaddress {\n\t\tfd00:1::1/128\n\t}\n}") {
 		t.Errorf("without IPv4:\n%s", got)
 	}
 }
@@ -75,8 +75,8 @@ func TestDaemonsAccept(t *testing.T) {
 	for e, argv := range map[Engine][]string{BIRD: {"bird", "-p", "-c"}, FRR: {"vtysh", "--dryrun", "-f"}, Keepalived: {"keepalived", "-t", "-f"}} {
 		t.Run(string(e), func(t *testing.T) {
 			kerneltest.Need(t, kerneltest.Tool(argv[0]))
-			for _, v := range []Values{{Table: 77, DrainMetric: 900, File: "/run/svcproxy/vips", VIPs: vips}, {Table: 143, DrainMetric: 2000, VIPs: vips[1:]}} {
-				text, err := Config(e, v)
+			for _, v := range []ExampleValues{{Table: 77, DrainMetric: 900, File: "/run/svcproxy/vips", VIPs: vips}, {Table: 143, DrainMetric: 2000, VIPs: vips[1:]}} {
+				text, err := Example(e, v)
 				if err != nil {
 					t.Fatal(err)
 				}
