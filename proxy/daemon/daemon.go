@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 	host.SmallPages() // else the memory that is returned after the start would not stay returned
 	d := &daemon{version: o.Version, log: newLog(o.Log)}
 	d.keeper = &statefile.Keeper{Said: d.unkept}
-	garbage := deferCollection(startLimit)
+	resume := deferCollection(startLimit)
 	if err := d.configure(o.Flags); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.hasScheduler(s.Config.IPVS.Scheduler); err != nil {
 		return err
 	}
-	return d.serve(ctx, signals, files, garbage)
+	return d.serve(ctx, signals, files, resume)
 }
 
 // configure reads the configuration and prepares to follow it.
@@ -193,7 +193,7 @@ func (d *daemon) setup() Setup {
 }
 
 // serve makes the loop, its sources and the console, and runs them.
-func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.Source, garbage *collector) error {
+func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.Source, resume func()) error {
 	s := d.setup()
 	served := lastgood.NewRecorder(s.Config.StateDir, d.keeper)
 	defer served.Close()
@@ -214,9 +214,10 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	period, minPeriod := s.periods()
 	d.proxy = proxy.New(proxy.Options{
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
-		Kernel: garbage.whileApplying(d.kernel), Prober: host.Prober{},
+		Kernel: d.kernel, Prober: host.Prober{},
 		Listeners: new(host.Sockets).Listeners, Conditions: &d.conditions,
-		Log: d.log.Logger, Rules: garbage.afterReading(d.rules), Feeds: feeds, Remember: d.kernel.Remember, Health: d.checker, Announcer: d.announcer,
+		Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
+		Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
 	d.console = newConsole(d.consoleOptions(files, counters))
@@ -242,7 +243,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 		defer recheck.Stop()
 		go d.console.recheck(ctx, recheck.C, d.preferred)
 	}
-	go returnMemory(ctx, d.proxy, garbage.resume)
+	go returnMemory(ctx, d.proxy, resume)
 	if err = d.proxy.Run(ctx); err == nil {
 		d.log.Info(d.farewell())
 	}

@@ -144,11 +144,11 @@ func keepalivedConf(t sources.Table) string {
 	return b.String()
 }
 
-// residentOfGroup is the memory, in KiB, of a process and its children.
+// residentOfGroup is the anonymous memory, in KiB, of a process and its children.
 func residentOfGroup(pid int) int64 {
-	n := statusField(pid, "VmRSS")
+	n := statusField(pid, "RssAnon")
 	for _, child := range children(pid) {
-		n += statusField(child, "VmRSS")
+		n += statusField(child, "RssAnon")
 	}
 	return n
 }

@@ -21,7 +21,7 @@ const (
 	startRow  = "start to last real server"
 	saveRow   = "saved file to kernel, one endpoint"
 	ofVaried  = ", varied file"
-	memoryRow = "resident"
+	memoryRow = "resident" // without the program's file, whose pages the page cache has
 	peakRow   = "resident, peak"
 
 	reloads     = 3
@@ -99,24 +99,21 @@ func (p *pass) served(suffix string, write func(sources.Table) string) (proxy *l
 		return nil, nil, nil, err
 	}
 	settle()
-	p.resident(memoryRow+suffix, statusField(proxy.Pid(), "VmRSS"))
-	if suffix == "" {
-		p.resident("resident, without the program's file", statusField(proxy.Pid(), "RssAnon"))
-	}
+	p.resident(memoryRow+suffix, statusField(proxy.Pid(), "RssAnon"))
 	p.resident(peakRow+suffix, statusField(proxy.Pid(), "VmHWM"))
 	changed := write(oneWeighed(t, 2))
 	err = p.lap(saveRow+suffix, func() error { return save(proxy, changed) })
 	if err == nil {
 		time.Sleep(returned)
 		settle()
-		p.resident("resident, after a change"+suffix, statusField(proxy.Pid(), "VmRSS"))
+		p.resident("resident, after a change"+suffix, statusField(proxy.Pid(), "RssAnon"))
 	}
 	for weight := uint32(3); weight <= 1+reloads && err == nil; weight++ {
 		err = save(proxy, write(oneWeighed(t, weight)))
 	}
 	time.Sleep(returned)
 	settle()
-	p.resident(reloadedRow+suffix, statusField(proxy.Pid(), "VmRSS"))
+	p.resident(reloadedRow+suffix, statusField(proxy.Pid(), "RssAnon"))
 	return proxy, start, done, err
 }
 
@@ -155,8 +152,7 @@ func (b *bench) lean(p *pass) error {
 		return fmt.Errorf("%w; its log:\n%s", err, proxy.Log.String())
 	}
 	settle()
-	p.resident("resident, without API servers", statusField(proxy.Pid(), "VmRSS"))
-	p.resident("resident, without API servers and the program's file", statusField(proxy.Pid(), "RssAnon"))
+	p.resident("resident, without API servers", statusField(proxy.Pid(), "RssAnon"))
 	if err := proxy.Stop(); err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (p *pass) upkeep(sz size, pids []int) error {
 	p.number(upkeepRow(sz, "probes a second"), int64(float64(probes)/took.Seconds()), "probes")
 	var resident int64
 	for _, pid := range pids {
-		resident += statusField(pid, "VmRSS")
+		resident += statusField(pid, "RssAnon")
 	}
 	p.resident(upkeepRow(sz, "resident"), resident)
 	tracked, err := p.trackedConnections()
