@@ -48,15 +48,6 @@ func (p Policy) appendClaims(b *strings.Builder) {
 	}
 }
 
-func (o Observed) appendProbed(line func(string, ...any)) {
-	for _, c := range o.Probed {
-		line("probed %s", c)
-	}
-	for _, t := range o.Taken {
-		line("taken %s by %s", t.Claim, t.MAC)
-	}
-}
-
 // claim reads: claim or probed ADDRESS dev LINK, or taken ADDRESS dev LINK by MAC.
 func (p *parser) claim(f []string) error {
 	if len(f) < 4 || f[0] == "taken" && len(f) < 6 {
@@ -71,9 +62,9 @@ func (p *parser) claim(f []string) error {
 	case "claim":
 		p.o.Policy.Claims = append(p.o.Policy.Claims, c)
 	case "probed":
-		p.o.Probed = append(p.o.Probed, c)
+		p.now.Probed = append(p.now.Probed, c)
 	default:
-		p.o.Taken = append(p.o.Taken, Taken{Claim: c, MAC: f[5]})
+		p.now.Taken = append(p.now.Taken, Taken{Claim: c, MAC: f[5]})
 	}
 	return nil
 }

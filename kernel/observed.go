@@ -3,11 +3,11 @@ package kernel
 import (
 	"net/netip"
 	"slices"
-	"time"
 )
 
 // Observed is one reading of the kernel: the owned objects, the virtual and real servers
-// of all programs, and other facts that Diff and the rules need.
+// of all programs, and other facts that Diff and the rules need. It has nothing that
+// the loop remembers: that is Memory.
 type Observed struct {
 	State
 	Conns []Conns // of State.Reals, by index
@@ -17,38 +17,20 @@ type Observed struct {
 
 	Node  Node
 	Names Names
-	Clock time.Time
 
 	// Saved lists the sysctls and IPVS timeouts that svcproxy changed since boot, with
 	// their values before, sorted by name.
 	Saved []Saved
-	// Owned lists the virtual servers that the previous reading owned, sorted. They stay
-	// owned if the ownership set is emptied by hand.
-	Owned []VirtualKey
-	// Record is what a file says about virtual servers from before this process. Its
-	// Left is carried from reading to reading.
+	// Record is what a file says about virtual servers from before this process.
 	Record Record
 	// Relayed: the virtual servers are those of the relay in this process, and so all of
 	// them are owned. InIPVS lists the exceptions, sorted: IPVS still has these, from
 	// another mode or another program. A wanted one moves to the relay.
 	Relayed bool
 	InIPVS  []VirtualKey
-	// Drains lists the drains in progress, sorted by real server.
-	Drains []Drain
-	// Cut is the Policy.Cut of the last plan that was applied: flows to these are removed.
-	Cut []RealKey
-	// Unremoved lists the UDP flows that the last plans could not remove, sorted. Diff plans their removal again: no other
-	// difference would.
-	Unremoved []RealKey
-	// Quiesced is the Policy.Quiesced of the last plan that was not held.
-	Quiesced []RealKey
 	// Answered lists proxy neighbours created by other programs, sorted. Diff neither
 	// adds nor removes these.
 	Answered []Neighbor
-	// Probed lists claims that no other host on the link answered for just now, Taken
-	// those that another host answered for. Both are sorted.
-	Probed []Claim
-	Taken  []Taken
 	// Firewall lists the base chains of other programs that our packets pass.
 	Firewall []Barrier
 	// Hidden lists tables that iptables-save cannot print because another program added native nft rules: "iptables
@@ -62,12 +44,6 @@ type Observed struct {
 // Conns counts a real server's connections. Active are established ones;
 // Inactive are half-closed, in TIME_WAIT, or UDP; Persist are templates.
 type Conns struct{ Active, Inactive, Persist uint32 }
-
-// Drain is a real server that waits until its connections end.
-type Drain struct {
-	Real  RealKey
-	Since time.Time
-}
 
 // Saved is a kernel parameter that svcproxy changed: its value before, and ours.
 type Saved struct{ Name, Before, Ours string }

@@ -10,18 +10,24 @@ import (
 // ipset save, iptables-save and ipvsadm-save print. It skips comments and blank lines.
 // An error names the line.
 func ParseObserved(text string) (Observed, error) {
+	o, _, _, err := ParseAll(text)
+	return o, err
+}
+
+// ParseAll reads what ParseObserved reads, and the lines of a Memory and a Now.
+func ParseAll(text string) (o Observed, m Memory, now Now, err error) {
 	p := parser{}
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
 		if err := p.line(strings.TrimSpace(line)); err != nil {
-			return Observed{}, fmt.Errorf("line %d: %w", n, err)
+			return o, m, now, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if p.table != "" {
-		return Observed{}, fmt.Errorf("line %d: table %s has no COMMIT", n, p.table)
+		return o, m, now, fmt.Errorf("line %d: table %s has no COMMIT", n, p.table)
 	}
-	o := p.o
+	o, m, now = p.o, p.memory, p.now
 	o.Chains = p.chains.Chains()
 	o.dropForeign()
 	conns := make(map[RealKey]Conns, len(o.Conns))
@@ -30,18 +36,20 @@ func ParseObserved(text string) (Observed, error) {
 	}
 	o.Conns, o.Reals = nil, RealsOf(p.reals)
 	o.Sort()
-	slices.SortFunc(o.Probed, Claim.Compare)
-	slices.SortFunc(o.Taken, func(a, b Taken) int { return a.Compare(b.Claim) })
+	slices.SortFunc(now.Probed, Claim.Compare)
+	slices.SortFunc(now.Taken, func(a, b Taken) int { return a.Compare(b.Claim) })
 	if len(conns) > 0 {
 		for _, r := range o.Reals.All() {
 			o.Conns = append(o.Conns, conns[r.Key])
 		}
 	}
-	return o, nil
+	return o, m, now, nil
 }
 
 type parser struct {
 	o      Observed
+	memory Memory
+	now    Now
 	family Family // of the iptables section
 	table  string // that the line is in, "" outside of tables
 	chains ChainBuilder

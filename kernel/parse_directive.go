@@ -39,11 +39,11 @@ func (p *parser) directive(f []string, line string) error {
 	case "names":
 		p.o.Names = Names{Prefix: arg(1), Device: arg(2)}
 	case "clock":
-		p.o.Clock, err = time.Parse(time.RFC3339Nano, arg(1))
+		p.now.Time, err = time.Parse(time.RFC3339Nano, arg(1))
 	case "saved":
 		err = p.saved(strings.TrimPrefix(line, directive+"saved "))
-	case "owned":
-		err = appendKey(&p.o.Owned, f[1:])
+	case "owned", "remembers-left", "drain", "was-cut", "unremoved", "was-quiesced":
+		err = p.remembered(f)
 	case "relayed":
 		p.o.Relayed = true
 	case "in-ipvs":
@@ -54,8 +54,6 @@ func (p *parser) directive(f []string, line string) error {
 		err = p.digest(f[1:])
 	case "left":
 		err = p.recorded(f[1:], &p.o.Record.Left)
-	case "drain":
-		err = p.drain(f[1:])
 	case "answered":
 		var n Neighbor
 		n, err = parseNeighbor([]string{"neigh", "add", "proxy", arg(1), arg(2), arg(3)})
@@ -185,7 +183,7 @@ func (p *parser) drain(f []string) error {
 		return err
 	}
 	k, _, err := parseRealKey(f[1:])
-	p.o.Drains = append(p.o.Drains, Drain{Real: k, Since: since})
+	p.memory.Drains = append(p.memory.Drains, Drain{Real: k, Since: since})
 	return err
 }
 

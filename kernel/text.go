@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // The canonical text is what the kernel's own tools print: sysctl -a, ipset save,
@@ -71,18 +70,12 @@ func (o Observed) String() string {
 	if o.Names != (Names{}) {
 		line("names %s %s", o.Names.Prefix, o.Names.Device)
 	}
-	if !o.Clock.IsZero() {
-		line("clock %s", o.Clock.Format(time.RFC3339Nano))
-	}
 	if o.Fresh {
 		line("fresh")
 	}
 	o.Node.append(line)
 	for _, s := range o.Saved {
 		line("saved %s before %s ours %s", s.Name, strconv.Quote(s.Before), strconv.Quote(s.Ours))
-	}
-	for _, k := range o.Owned {
-		line("owned %s", k)
 	}
 	if o.Relayed {
 		line("relayed")
@@ -99,13 +92,9 @@ func (o Observed) String() string {
 	for _, v := range o.Record.Left {
 		line("left %s", v)
 	}
-	for _, d := range o.Drains {
-		line("drain %s %s", d.Since.Format(time.RFC3339Nano), d.Real)
-	}
 	for _, n := range o.Answered {
 		line("answered %s dev %s", n.Addr, n.Link)
 	}
-	o.appendProbed(line)
 	for _, b := range o.Firewall {
 		b.append(line)
 	}

@@ -95,25 +95,25 @@ func stays(n int) string {
 // first plan to planned before that, and ends there if c.Dry is set.
 func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) error) error {
 	var failed error
-	var before kernel.Observed
+	var memory kernel.Memory
 	for round := 0; ; round++ {
 		have, err := k.Read(ctx)
 		if err != nil {
 			return err
-		}
-		if round > 0 { // what the first plan could not remove is still ours
-			have.Owned, have.Record.Left = plan.Owned(&before), before.Record.Left
 		}
 		want := kernel.State{Policy: kernel.Policy{TakeLeft: c.Leftovers}}
 		if !c.Leftovers {
 			want.Chains, want.Others = plan.LeftRules(&have), plan.LeftOthers(&have)
 		}
 		stay := c.virtuals(&have, &want)
-		p := plan.Diff(want, have)
+		p, _ := plan.Diff(want, have, memory, kernel.Now{})
 		p.Ops = append(c.unguard(&have), p.Ops...)
 		p.Warnings = append(p.Warnings, stay...)
 		p.Warnings = append(p.Warnings, staying(&want)...)
-		before = have
+		// What the plan cannot remove is still ours.
+		if memory.Owned = plan.Owned(&have, memory.Owned); have.Record.Left != nil {
+			memory.Left = have.Record.Left
+		}
 		if round == 0 {
 			if err := planned(p); err != nil {
 				return err

@@ -101,7 +101,7 @@ func (d *departing) set(until time.Time, stays bool) {
 func (d *departing) Keep(m sources.Merged, _ *kernel.Observed, _ bool) sources.Merged { return m }
 
 func (d *departing) Announce(
-	*frontend.Frontends, *kernel.State, *kernel.Observed,
+	*frontend.Frontends, *kernel.State, *kernel.Observed, kernel.Now,
 ) (out announce.Decision, wake time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

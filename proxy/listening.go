@@ -33,7 +33,7 @@ func Listening(facts sources.HostFacts, n kernel.Node, programs []kernel.Listene
 // port counts as a node port, too.
 func Serving(o *kernel.Observed) []sources.Claim {
 	translated, _ := plan.Translated(o)
-	keys := plan.Owned(o)
+	keys := plan.Owned(o, nil)
 	for _, v := range translated {
 		keys = append(keys, v.Key)
 	}

@@ -14,18 +14,19 @@ func Plan(ctx context.Context, ask Prober, want kernel.State, have kernel.Observ
 	if ask == nil {
 		want.Policy.Probe = false
 	}
-	first := plan.Diff(want, have)
+	first := plan.Once(want, have)
 	if len(first.Probes) == 0 {
 		return first
 	}
-	have.Probed = first.Probes
+	now := kernel.Now{Probed: first.Probes}
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		claims := slices.DeleteFunc(slices.Clone(first.Probes), func(c kernel.Claim) bool { return kernel.FamilyOf(c.Addr) != family })
 		for batch := range slices.Chunk(claims, probeBatch) {
 			taken, _ := ask.Probe(ctx, batch) // after an error the VIPs are bound, as in the loop
-			have.Taken = append(have.Taken, taken...)
+			now.Taken = append(now.Taken, taken...)
 		}
 	}
-	slices.SortFunc(have.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
-	return plan.Diff(want, have)
+	slices.SortFunc(now.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
+	p, _ := plan.Diff(want, have, kernel.Memory{}, now)
+	return p
 }

@@ -55,7 +55,9 @@ type Announcer interface {
 	// them, and with its Delta from the one that Keep returned last. hold: tables may be missing.
 	Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged
 	// Announce decides for a wanted state without announcements, and when to decide again; zero is never.
-	Announce(f *frontend.Frontends, want *kernel.State, have *kernel.Observed) (d announce.Decision, wake time.Time)
+	Announce(
+		f *frontend.Frontends, want *kernel.State, have *kernel.Observed, now kernel.Now,
+	) (d announce.Decision, wake time.Time)
 }
 
 // Options are what the loop works with.
@@ -194,7 +196,7 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 			p.setPeriods(periods)
 		case <-p.requests.alive: // receiving it is the answer
 		case <-p.requests.dump:
-			p.Log.Info("state", "text", p.reading.have.String())
+			p.Log.Info("state", "text", p.reading.memory.String()+p.reading.have.String())
 		case now := <-timer.C:
 			if p.pace.due().After(now) {
 				p.pace.quickChecked(now, p.reading.quickCheck())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
@@ -15,6 +14,7 @@ import (
 type reading struct {
 	kernel Kernel
 	have   kernel.Observed
+	memory kernel.Memory // of the last plan
 	// valid: have is the state of the kernel, unless another program changed it.
 	valid bool
 	// unrecorded: have was read since the virtual servers that we own were last
@@ -34,12 +34,9 @@ func (m *reading) reread(ctx context.Context, r *Report) error {
 		m.valid = false
 		return fmt.Errorf("reading the kernel: %w", err)
 	}
-	// The kernel does not know what we owned at the last reading, since when real servers
-	// drain, whose connections were cut, which flows could not be removed, nor which endpoints had weight 0.
-	have.Owned, have.Drains = plan.Owned(&m.have), m.have.Drains
-	have.Cut, have.Unremoved, have.Quiesced = m.have.Cut, m.have.Unremoved, m.have.Quiesced
-	if have.Record.Left == nil {
-		have.Record.Left = m.have.Record.Left
+	m.memory.Owned = plan.Owned(&m.have, m.memory.Owned)
+	if have.Record.Left != nil {
+		m.memory.Left = have.Record.Left
 	}
 	if m.asDone = !m.begun; m.asDone {
 		m.done, m.begun = have.State, true // what was changed before is not known
@@ -61,7 +58,7 @@ func (m *reading) verify(ctx context.Context, shard verify.Shard, r *Report) err
 	if !same {
 		return m.reread(ctx, r)
 	}
-	m.have.Clock, m.have.Fresh = r.Start, false
+	m.have.Fresh = false
 	return nil
 }
 
@@ -74,12 +71,12 @@ func (m *reading) quickCheck() bool {
 	return same && err == nil
 }
 
-// plan returns what Diff plans. It counts the connections of draining real servers
+// plan returns what Diff plans, and the memory after it. It counts the connections of draining real servers
 // now, unless the reading is of this sync.
-func (m *reading) plan(ctx context.Context, want kernel.State) (kernel.Plan, error) {
-	todo := plan.Diff(want, m.have)
+func (m *reading) plan(ctx context.Context, want kernel.State, now kernel.Now) (kernel.Plan, kernel.Memory, error) {
+	todo, then := plan.Diff(want, m.have, m.memory, now)
 	if m.have.Fresh || todo.Draining == 0 || want.Policy.Hold {
-		return todo, nil
+		return todo, then, nil
 	}
 	keys := make([]kernel.RealKey, len(todo.Drains))
 	for i, d := range todo.Drains {
@@ -88,21 +85,24 @@ func (m *reading) plan(ctx context.Context, want kernel.State) (kernel.Plan, err
 	conns, err := m.kernel.Conns(ctx, keys)
 	if err != nil {
 		m.valid = false
-		return kernel.Plan{}, fmt.Errorf("counting the connections of %d draining real servers: %w", len(keys), err)
+		err = fmt.Errorf("counting the connections of %d draining real servers: %w", len(keys), err)
+		return kernel.Plan{}, m.memory, err
 	}
 	m.have.SetConns(keys, conns)
 	// Diff needs the connections of no other real servers.
 	m.have.Fresh = true
-	todo = plan.Diff(want, m.have)
+	todo, then = plan.Diff(want, m.have, m.memory, now)
 	m.have.Fresh = false
-	return todo, nil
+	return todo, then, nil
 }
 
 // apply applies a plan and brings the reading up to date. It returns the ops that
-// succeeded. If the plan stops after a wave, it loses the ops that are left. full: all of
-// the kernel was read for the plan.
-func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Plan, full bool) ([]kernel.Op, error) {
-	over := len(todo.Ops)
+// succeeded. If the plan stops after a wave, it loses the ops that are left. then is the
+// memory after the plan. full: all of the kernel was read for the plan.
+func (m *reading) apply(
+	ctx context.Context, want kernel.State, todo *kernel.Plan, then kernel.Memory, full bool,
+) ([]kernel.Op, error) {
+	whole, over := *todo, len(todo.Ops)
 	if stop := todo.Stop; stop != nil {
 		todo.Stop = func(done int) bool {
 			stopped := stop(done)
@@ -119,7 +119,7 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 	stopped := over < len(todo.Ops)
 	todo.Ops = todo.Ops[:over]
 	made := kernel.Done(todo.Ops, err)
-	m.have.Unremoved = plan.Unremoved(*todo, err)
+	m.memory = plan.After(m.memory, then, whole, over, err)
 	switch {
 	case err != nil:
 		m.valid = m.follow(made)
@@ -127,12 +127,10 @@ func (m *reading) apply(ctx context.Context, want kernel.State, todo *kernel.Pla
 		return made, err
 	case stopped:
 		m.valid = m.follow(made)
-		m.have.Cut = want.Policy.Cut // their flows were removed before the waves
 		return made, nil
 	}
 	m.refused = nil
 	m.have, m.valid = plan.Applied(m.have, want, *todo)
-	m.have.Cut = want.Policy.Cut
 	m.done, m.asDone = m.have.State, true
 	return todo.Ops, nil
 }
@@ -164,7 +162,7 @@ func (m *reading) applyUnread(ctx context.Context, todo kernel.Plan) (made []ker
 		made = kernel.Done(todo.Ops, err)
 		m.follow(made)
 	}
-	m.have.Drains, m.valid = todo.Drains, false
+	m.memory.Drains, m.valid = todo.Drains, false
 	return made, err
 }
 
@@ -193,7 +191,7 @@ func (m *reading) explains(err error, full bool) bool {
 // ownsAny reports whether the kernel has any object of ours.
 func (m *reading) ownsAny() bool {
 	h := &m.have
-	return len(h.Sets)+len(h.Chains)+len(h.Addrs)+len(h.Routes)+len(h.Announcements)+len(plan.Owned(h)) > 0
+	return len(h.Sets)+len(h.Chains)+len(h.Addrs)+len(h.Routes)+len(h.Announcements)+len(plan.Owned(h, nil)) > 0
 }
 
 // occupied returns the names of the sets that have entries.
@@ -204,6 +202,3 @@ func (m *reading) occupied() []string {
 	}
 	return names
 }
-
-// keep makes the reading that of now, if nothing has to be checked.
-func (m *reading) keep(now time.Time) { m.have.Clock, m.have.Fresh = now, false }

@@ -43,6 +43,9 @@ type Snapshot struct {
 	// Doubts are services that are served but probably not as they were meant, one line
 	// each: see sources.Doubts.
 	Doubts []string
+	// Unfinished are the parts of what is wanted that the loop goes on with by itself and soon, a line each: ops that are
+	// left to the next sync, VIPs that other hosts are asked about, and VIPs that were withdrawn and are still served.
+	Unfinished []string
 	// Drains are the real servers that drain, each with the time since when, as of the
 	// last plan.
 	Drains []kernel.Drain

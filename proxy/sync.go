@@ -45,6 +45,7 @@ func (p *Proxy) round(ctx context.Context, r Report) error {
 	}
 	r.Duration = time.Since(now)
 	p.conclude(now, r)
+	p.next.Unfinished = unfinished(&r, p.next.Announced)
 	p.logs.failures.report(r)
 	p.next.logChanges(p.Log, r.Causes)
 	r.log(p.Log)
@@ -123,7 +124,8 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	}
 	want := p.want(r)
 	var err error
-	if r.Plan, err = p.reading.plan(ctx, want); err != nil {
+	var then kernel.Memory
+	if r.Plan, then, err = p.reading.plan(ctx, want, p.moment(r)); err != nil {
 		return err
 	}
 	r.Repairs = p.reading.repairs(r.Plan.Ops)
@@ -131,19 +133,12 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.warn(r, want)
 	p.progress.stage()
 	p.next.Drains = r.Plan.Drains
-	before := p.reading.have.Drains
-	p.reading.have.Drains, p.reading.have.Record.Left = r.Plan.Drains, r.Plan.Left
-	if !want.Policy.Hold {
-		p.reading.have.Quiesced = want.Policy.Quiesced // also if an op fails: Drains has what the plan made of the last ones
-	}
 	p.prober.ask(ctx, &r.Plan, r.Start, p.pace.period)
-	whole := r.Plan
-	err = p.apply(ctx, want, r)
-	if err != nil || r.Left > 0 {
-		p.reading.have.Drains = plan.Undone(before, whole, r.Steps)
-	}
-	return err
+	return p.apply(ctx, want, then, r)
 }
+
+// moment is when a sync began, and what other hosts have answered.
+func (p *Proxy) moment(r *Report) kernel.Now { return p.prober.heard(r.Start, p.pace.minGap) }
 
 // observe makes the reading current. It trusts a valid reading, or verifies a shard of
 // it if a check is due. If that is due after a failure it reads all of the kernel.
@@ -155,28 +150,27 @@ func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 	case due:
 		err = p.reading.verify(ctx, shard, r)
 	default:
-		p.reading.keep(r.Start)
+		p.reading.have.Fresh = false
 	}
 	if err != nil {
 		return err
 	}
 	p.prober.noteGone(was.Node.Addrs, p.reading.have.Node.Addrs, r.Start)
 	p.prober.noteUnbound(&was, &p.reading.have, p.next.Want.Policy.Claims, r.Start)
-	p.prober.fill(&p.reading.have, r.Start, p.pace.minGap)
 	return nil
 }
 
 // unread carries out what cannot wait although the kernel could not be read, by what the last reading and the ops since
-// say: no traffic to an endpoint that is down or drained, no announcement of a VIP that is not served. A single tool that
-// does not run may be all that is wrong, for hours. In mode iptables that tool has the endpoints, too, so only announcements
-// change. It returns why the kernel could not be read.
+// say: no traffic to an endpoint that is down or drained, no announcement of a VIP that is not served. A single tool
+// that does not run may be all that is wrong, for hours. In mode iptables that tool has the endpoints, too, so only
+// announcements change. It returns why the kernel could not be read.
 func (p *Proxy) unread(ctx context.Context, r *Report, why error) error {
 	if !p.judged || ctx.Err() != nil {
 		return why
 	}
-	p.reading.keep(r.Start)
-	want := p.want(r)
-	todo := plan.Unread(plan.Diff(want, p.reading.have), p.reading.have.Drains)
+	p.reading.have.Fresh = false
+	planned, _ := plan.Diff(p.want(r), p.reading.have, p.reading.memory, p.moment(r))
+	todo := plan.Unread(planned, p.reading.memory.Drains)
 	r.Planned = time.Now()
 	p.progress.stage()
 	p.next.Drains = todo.Drains
@@ -228,7 +222,7 @@ func (p *Proxy) want(r *Report) kernel.State {
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.next.Announced = nil
 	if p.Announcer != nil {
-		d, wake := p.Announcer.Announce(frontends, &want, &p.reading.have)
+		d, wake := p.Announcer.Announce(frontends, &want, &p.reading.have, p.moment(r))
 		changed = changed || !slices.Equal(d.Routes, p.next.Want.Announcements)
 		want.Announcements, p.next.Announced = d.Routes, d.VIPs
 		p.pace.wakes(wake)
@@ -255,15 +249,16 @@ func (p *Proxy) warn(r *Report, want kernel.State) {
 
 // apply applies a plan. New virtual servers are recorded as ours before it, so that
 // the record is complete by the time they exist.
-func (p *Proxy) apply(ctx context.Context, want kernel.State, r *Report) error {
-	if making := plan.Making(&p.reading.have, r.Plan.Ops); making != nil && p.Remember != nil {
-		p.Remember(kernel.Record{Made: making, Digests: plan.Digests(&p.reading.have), Left: r.Plan.Left})
+func (p *Proxy) apply(ctx context.Context, want kernel.State, then kernel.Memory, r *Report) error {
+	have, owned := &p.reading.have, p.reading.memory.Owned
+	if making := plan.Making(have, owned, r.Plan.Ops); making != nil && p.Remember != nil {
+		p.Remember(kernel.Record{Made: making, Digests: plan.Digests(have, owned), Left: r.Plan.Left})
 	}
 	if r.Plan.Waves != nil {
 		p.progress.waves(r.Plan.Waves)
 		r.Plan.Stop = p.stops(ctx, r)
 	}
-	made, err := p.reading.apply(ctx, want, &r.Plan, r.Full)
+	made, err := p.reading.apply(ctx, want, &r.Plan, then, r.Full)
 	r.Left = r.Steps - len(r.Plan.Ops)
 	r.Steps, r.Plan.Stop = len(r.Plan.Ops), nil
 	p.progress.ended(r.Steps, r.Left > 0)
@@ -274,12 +269,14 @@ func (p *Proxy) apply(ctx context.Context, want kernel.State, r *Report) error {
 // recordOwned records which virtual servers are ours, if ops or a new reading may have
 // changed that. Changes of endpoints do not, unless these are not masqueraded.
 func (p *Proxy) recordOwned(ops []kernel.Op) {
-	have := &p.reading.have
+	have, memory := &p.reading.have, &p.reading.memory
 	if p.Remember == nil || !p.reading.unrecorded && !plan.ChangesOwned(have.Names, ops) {
 		return
 	}
 	p.reading.unrecorded = false
-	p.Remember(kernel.Record{Made: plan.Made(have), Digests: plan.Digests(have), Left: have.Record.Left})
+	p.Remember(kernel.Record{
+		Made: plan.Made(have, memory.Owned), Digests: plan.Digests(have, memory.Owned), Left: memory.Left,
+	})
 }
 
 // conclude notes what the time of the next sync depends on.

@@ -59,9 +59,9 @@ type answer struct {
 	err   error // the probe failed
 }
 
-// fill writes the answers into a reading. The next sync may have to wait for minGap.
-func (p *prober) fill(o *kernel.Observed, now time.Time, minGap time.Duration) {
-	o.Probed, o.Taken = nil, nil
+// heard returns a time with what other hosts have answered by then. The next sync may have to wait for minGap.
+func (p *prober) heard(now time.Time, minGap time.Duration) kernel.Now {
+	o := kernel.Now{Time: now}
 	for c, a := range p.answers {
 		switch {
 		case a.taken != kernel.Taken{}:
@@ -74,6 +74,7 @@ func (p *prober) fill(o *kernel.Observed, now time.Time, minGap time.Duration) {
 	}
 	slices.SortFunc(o.Probed, kernel.Claim.Compare)
 	slices.SortFunc(o.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
+	return o
 }
 
 // noteUnbound counts VIPs that another program has unbound as free: they were this

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
@@ -42,8 +41,6 @@ type Kernel struct {
 	Fail func(kernel.Op) error
 	// After, if set, is called with each op that was carried out.
 	After func(kernel.Op)
-	// Now is the clock of readings.
-	Now func() time.Time
 
 	reads, writes int
 	shards        []verify.Shard // that Verify was asked about
@@ -56,7 +53,7 @@ type Kernel struct {
 func New(names kernel.Names, node kernel.Node, state kernel.State) *Kernel {
 	k := &Kernel{
 		state: state.Clone(), saved: map[string]kernel.Saved{}, conns: map[kernel.RealKey]kernel.Conns{},
-		names: names, node: node, Now: time.Now,
+		names: names, node: node,
 	}
 	k.state.Policy = kernel.Policy{}
 	k.state.Timeouts = state.Timeouts.Over(kernel.LinuxTimeouts)
@@ -139,7 +136,7 @@ func (k *Kernel) read() kernel.Observed {
 		o.Conns[i] = k.conns[r.Key]
 	}
 	o.Saved = slices.SortedFunc(maps.Values(k.saved), func(a, b kernel.Saved) int { return strings.Compare(a.Name, b.Name) })
-	o.Node, o.Clock, o.Fresh, o.Firewall = k.node, k.Now(), true, k.firewall
+	o.Node, o.Fresh, o.Firewall = k.node, true, k.firewall
 	return o
 }
 

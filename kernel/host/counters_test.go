@@ -24,7 +24,7 @@ func TestCountersBesideTheLoop(t *testing.T) {
 			tab.Services.At(i).ClusterIPs, tab.Services.At(i).Endpoints = tab.Services.At(i).ClusterIPs[:1], tab.Services.At(i).Endpoints[:2]
 		}
 		have := read(t, k)
-		if err := k.Apply(t.Context(), plan.Diff(state(tab, have.Node), have)); err != nil {
+		if err := k.Apply(t.Context(), plan.Once(state(tab, have.Node), have)); err != nil {
 			t.Fatal(err)
 		}
 		w.reset(-1)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
@@ -247,7 +246,7 @@ func (k *Kernel) readLinks() ([]kernel.Link, []kernel.Addr, kernel.Node, error) 
 
 // Read reads the owned objects, all of IPVS, and the node.
 func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
-	o := kernel.Observed{Names: k.o.Names, Clock: time.Now(), Fresh: true}
+	o := kernel.Observed{Names: k.o.Names, Fresh: true}
 	var err error
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)

@@ -126,7 +126,7 @@ func read(t *testing.T, k *host.Kernel) kernel.Observed {
 
 func apply(t *testing.T, k *host.Kernel, want kernel.State, have kernel.Observed) kernel.Observed {
 	t.Helper()
-	p := plan.Diff(want, have)
+	p := plan.Once(want, have)
 	if err := k.Apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestCosts(t *testing.T) {
 			read(t, k) // iptables has changed since the first reading, so the tools run once more
 			before := k.Stats()
 			idle := read(t, k)
-			if p := plan.Diff(state(tab, idle.Node), idle); !p.Empty() {
+			if p := plan.Once(state(tab, idle.Node), idle); !p.Empty() {
 				t.Errorf("an idle check found something to do:\n%s", p)
 			}
 			if after := k.Stats(); after.Readers != before.Readers || after.Writers != before.Writers {
@@ -276,7 +276,7 @@ func TestCutAtEverySend(t *testing.T) {
 			foreign := plantForeigners(t)
 			have := read(t, k)
 			want := state(tab, have.Node)
-			p := plan.Diff(want, have)
+			p := plan.Once(want, have)
 
 			w.reset(cut)
 			if cut == 0 {
@@ -307,7 +307,7 @@ func TestCutAtEverySend(t *testing.T) {
 			safe(t, have)
 			apply(t, again, want, have)
 			got := read(t, again)
-			if p := plan.Diff(want, got); !p.Empty() || len(p.Conflicts) > 0 {
+			if p := plan.Once(want, got); !p.Empty() || len(p.Conflicts) > 0 {
 				t.Errorf("it does not converge:\n%s", p)
 			}
 			if whole == "" {
@@ -327,7 +327,7 @@ func TestCutAtEverySend(t *testing.T) {
 func safe(t *testing.T, o kernel.Observed) {
 	t.Helper()
 	owned, served := map[kernel.VirtualKey]bool{}, map[netip.Addr]bool{}
-	for _, k := range plan.Owned(&o) {
+	for _, k := range plan.Owned(&o, nil) {
 		owned[k] = true
 	}
 	for _, v := range o.Virtuals {

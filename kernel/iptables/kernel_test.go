@@ -81,7 +81,7 @@ func (b backend) restore(t *testing.T, tool, text string) {
 func (b backend) sync(t *testing.T, want kernel.State) {
 	t.Helper()
 	have := b.read(t)
-	plan := plan.Diff(want, kernel.Observed{State: kernel.State{Chains: have}})
+	plan := plan.Once(want, kernel.Observed{State: kernel.State{Chains: have}})
 	before := b.Stats().Writers
 	for i, err := range b.Apply(t.Context(), plan.Ops) {
 		if err != nil {
@@ -306,7 +306,7 @@ func TestAtomic(t *testing.T) {
 func TestStaleJump(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.sync(t, wanted(t, small))
-		plan := plan.Diff(kernel.State{}, kernel.Observed{State: kernel.State{Chains: b.read(t)}})
+		plan := plan.Once(kernel.State{}, kernel.Observed{State: kernel.State{Chains: b.read(t)}})
 		b.restore(t, "iptables", "*filter\n-D FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\nCOMMIT\n")
 		if kernel.Failures(plan.Ops, b.Apply(t.Context(), plan.Ops)) == nil {
 			t.Error("a stale plan was carried out without an error")
@@ -331,7 +331,7 @@ func TestForeignJump(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		b.sync(t, wanted(t, small))
 		b.restore(t, "iptables", "*nat\n:MINE - [0:0]\n-A MINE -j KUBE-MARK-MASQ\nCOMMIT\n")
-		plan := plan.Diff(kernel.State{}, kernel.Observed{State: kernel.State{Chains: b.read(t)}})
+		plan := plan.Once(kernel.State{}, kernel.Observed{State: kernel.State{Chains: b.read(t)}})
 		errs := b.Apply(t.Context(), plan.Ops)
 		for i, op := range plan.Ops {
 			if failed := errs[i] != nil; failed != (chainOf(op).Name == "KUBE-MARK-MASQ") {

@@ -47,7 +47,7 @@ func (b backend) written(t *testing.T, want kernel.State) {
 // diff is the plan from the present chains to those of a state, without flows.
 func (b backend) diff(t *testing.T, want kernel.State) kernel.Plan {
 	t.Helper()
-	p := plan.Diff(kernel.State{Chains: want.Chains}, kernel.Observed{State: kernel.State{Chains: b.read(t)}, Names: kernel.DefaultNames})
+	p := plan.Once(kernel.State{Chains: want.Chains}, kernel.Observed{State: kernel.State{Chains: b.read(t)}, Names: kernel.DefaultNames})
 	p.Ops = slices.DeleteFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() != kernel.KindChain })
 	return p
 }
@@ -181,7 +181,7 @@ func newSyncer(b *testing.B, backend string) *syncer {
 
 func (s *syncer) sync(want kernel.State) {
 	want = kernel.State{Chains: want.Chains}
-	p := plan.Diff(want, s.have)
+	p := plan.Once(want, s.have)
 	if err := kernel.Failures(p.Ops, s.tables.Apply(s.Context(), p.Ops)); err != nil {
 		s.Fatal(err)
 	}

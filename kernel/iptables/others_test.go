@@ -65,7 +65,7 @@ func (b backend) others(t *testing.T) []kernel.OtherChain {
 // removeOthers carries out the plan that makes the other back end as wanted.
 func (b backend) removeOthers(t *testing.T, want ...kernel.OtherChain) {
 	t.Helper()
-	p := plan.Diff(kernel.State{Others: want}, kernel.Observed{State: kernel.State{Others: b.others(t)}, Names: kernel.DefaultNames})
+	p := plan.Once(kernel.State{Others: want}, kernel.Observed{State: kernel.State{Others: b.others(t)}, Names: kernel.DefaultNames})
 	for i, err := range b.ApplyOthers(t.Context(), p.Ops) {
 		if err != nil {
 			t.Fatalf("%s: %v", p.Ops[i], err)
@@ -156,7 +156,7 @@ func TestKernelOthersWithoutTool(t *testing.T) {
 		if len(others) != 6 || !others[0].Stuck || others[0].Tool() != "iptables-legacy" {
 			t.Fatalf("%+v", others)
 		}
-		p := plan.Diff(kernel.State{}, kernel.Observed{State: kernel.State{Others: others}, Names: kernel.DefaultNames})
+		p := plan.Once(kernel.State{}, kernel.Observed{State: kernel.State{Others: others}, Names: kernel.DefaultNames})
 		if len(p.Ops) != 0 || len(p.Others) != 6 || !strings.Contains(p.String(), "install iptables-legacy") {
 			t.Errorf("%s", p)
 		}
@@ -166,7 +166,7 @@ func TestKernelOthersWithoutTool(t *testing.T) {
 // wantRemoved removes our chains without a tool. One to which another program jumps is emptied, and its op fails.
 func (b backend) wantRemoved(t *testing.T, from backend) {
 	t.Helper()
-	p := plan.Diff(kernel.State{}, kernel.Observed{State: kernel.State{Others: b.others(t)}, Names: kernel.DefaultNames})
+	p := plan.Once(kernel.State{}, kernel.Observed{State: kernel.State{Others: b.others(t)}, Names: kernel.DefaultNames})
 	failed := 0
 	for _, err := range b.ApplyOthers(t.Context(), p.Ops) {
 		if err != nil && strings.Contains(err.Error(), "still jumps to it: KUBE-FORWARD") {

@@ -28,7 +28,7 @@ func TestRestoreInput(t *testing.T) {
 			for _, f := range a.Files {
 				parts[f.Name] = string(f.Data)
 			}
-			ops := plan.Diff(state(t, parts["want"]).State, state(t, parts["have"])).Ops
+			ops := plan.Once(state(t, parts["want"]).State, state(t, parts["have"])).Ops
 			in := write(sections(kernel.IPv4, ops), ops, nil)
 			if got := in.text.String(); got != parts["input"] {
 				t.Errorf("got\n%swant\n%s", got, parts["input"])

@@ -187,7 +187,7 @@ func TestRenamedDevice(t *testing.T) {
 	if want := strings.Replace(before, "link add kube-ipvs0", "link add lost0", 1); got != want || len(node.Addrs) != 0 {
 		t.Errorf("node %v, read\n%s", node.Addrs, got)
 	}
-	back := plan.Diff(kernel.State{Links: []kernel.Link{{Name: "kube-ipvs0", Type: l.kind}}},
+	back := plan.Once(kernel.State{Links: []kernel.Link{{Name: "kube-ipvs0", Type: l.kind}}},
 		kernel.Observed{State: kernel.State{Links: []kernel.Link{{Name: "lost0", Type: l.kind}}}})
 	if got, want := back.String(), "~ link set lost0 name kube-ipvs0 (was link add lost0 type "+l.kind+")\n0 to add, 1 to change, 0 to remove\n"; got != want {
 		t.Errorf("plan:\n%s", got)

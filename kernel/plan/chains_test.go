@@ -45,7 +45,7 @@ func TestVIPsAreGuarded(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := k.Apply(t.Context(), plan.Diff(want, have)); err != nil && !errors.Is(err, broken) {
+					if err := k.Apply(t.Context(), plan.Once(want, have)); err != nil && !errors.Is(err, broken) {
 						t.Fatal(err)
 					}
 					guarded(t, k.State())
@@ -80,7 +80,7 @@ func TestGuardsAdvance(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := guarding("10.96.0.2")
-	p := plan.Diff(want, have)
+	p := plan.Once(want, have)
 	if err := k.Apply(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestHeldRulesKeepTheirPlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := plan.Diff(row.want, have)
+		p := plan.Once(row.want, have)
 		if p.Empty() != (row.becomes.Chains[1] == row.have.Chains[1]) {
 			t.Errorf("%q over %q: plan\n%s", row.want.Chains[1].Rules, row.have.Chains[1].Rules, p)
 		}

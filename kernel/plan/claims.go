@@ -44,11 +44,11 @@ func (d *differ) disputed(vip netip.Addr) bool {
 	}
 	waits := false
 	for _, c := range claims {
-		i, taken := slices.BinarySearchFunc(d.have.Taken, c, func(t kernel.Taken, c kernel.Claim) int { return t.Compare(c) })
-		_, probed := slices.BinarySearchFunc(d.have.Probed, c, kernel.Claim.Compare)
+		i, taken := slices.BinarySearchFunc(d.now.Taken, c, func(t kernel.Taken, c kernel.Claim) int { return t.Compare(c) })
+		_, probed := slices.BinarySearchFunc(d.now.Probed, c, kernel.Claim.Compare)
 		switch {
 		case taken:
-			d.plan.Taken = append(d.plan.Taken, d.have.Taken[i])
+			d.plan.Taken = append(d.plan.Taken, d.now.Taken[i])
 		case !probed:
 			d.plan.Probes = append(d.plan.Probes, c)
 		}

@@ -40,7 +40,7 @@ func TestSyncDaemons(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, have := parsed(t, c.want), parsed(t, c.have)
-			p := plan.Diff(want.State, have)
+			p := plan.Once(want.State, have)
 			var ops []string
 			for _, op := range p.Ops {
 				if op.Verb == kernel.Change {
@@ -52,7 +52,7 @@ func TestSyncDaemons(t *testing.T) {
 				t.Errorf("ops %q, want %q; warnings %q", ops, c.ops, p.Warnings)
 			}
 			after, ok := plan.Applied(have, want.State, p)
-			if next := plan.Diff(want.State, after); !ok || !next.Empty() {
+			if next := plan.Once(want.State, after); !ok || !next.Empty() {
 				t.Errorf("then %v, %v", ok, next)
 			}
 			if c.want == master && c.warnings == 0 && c.name != "adopted" && !after.OwnsDaemon(after.Daemons[0]) {

@@ -9,26 +9,32 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Diff finds what has to be done to make the kernel equal to the wanted state: the
-// ops in the order in which to do them. It changes only owned objects.
+// Diff finds what has to be done to make the kernel equal to the wanted state: the ops in the order in which to do
+// them. It changes only owned objects.
 //
-// Both states are sorted, and Diff walks them side by side. Where they are equal it
-// allocates nothing. The same input gives the same plan.
-func Diff(want kernel.State, have kernel.Observed) kernel.Plan {
-	d := differ{want: want, have: have}
+// Both states are sorted, and Diff walks them side by side. Where they are equal it allocates nothing. The same input
+// gives the same plan, and the memory for the next one. That holds if the plan is carried out: see After.
+func Diff(want kernel.State, read kernel.Observed, memory kernel.Memory, now kernel.Now) (kernel.Plan, kernel.Memory) {
+	d := differ{want: want, have: read, memory: memory, now: now}
 	d.expect()
 	d.keepDraining()
 	// Virtual servers come first: a conflict takes other objects out of what is wanted.
 	d.diffVirtuals()
 	if d.plan.Conflicts != nil {
-		d.want = without(d.want, d.plan.Conflicts, have.Names)
+		d.want = without(d.want, d.plan.Conflicts, read.Names)
 	}
 	for k := range kernel.NumKinds {
 		d.diff(k)
 	}
 	d.collect()
 	d.warn()
-	return d.plan
+	return d.plan, d.remember()
+}
+
+// Once returns the plan of a program that has no memory, such as one that shows a plan. No host was asked about VIPs.
+func Once(want kernel.State, read kernel.Observed) kernel.Plan {
+	p, _ := Diff(want, read, kernel.Memory{}, kernel.Now{})
+	return p
 }
 
 // diff compares the objects of a kind: by a function of their own where there is
@@ -97,8 +103,11 @@ func (d *differ) decided(o kernel.Object) bool {
 // differ is one call of Diff.
 type differ struct {
 	want kernel.State
-	have kernel.Observed
-	plan kernel.Plan
+	have kernel.Observed // as read
+
+	memory kernel.Memory // of the last plan
+	now    kernel.Now
+	plan   kernel.Plan
 
 	ops    []kernel.Op           // in the order in which they are found
 	phases []kernel.Phase        // of ops
@@ -125,8 +134,8 @@ func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
 
-// expect makes room for the ops of a plan for all objects, which is long: growing step by step would take three times the
-// memory. Most entries go with their set, and real servers with their virtual server.
+// expect makes room for the ops of a plan for all objects, which is long: growing step by step would take three times
+// the memory. Most entries go with their set, and real servers with their virtual server.
 func (d *differ) expect() {
 	want, have, n := &d.want, &d.have, 0
 	for _, more := range [...]int{len(want.Virtuals) - len(have.Virtuals), len(want.Addrs) - len(have.Addrs), len(want.Routes) - len(have.Routes)} {
@@ -181,8 +190,8 @@ func (d *differ) collect() {
 	arrange(d.ops, slots, n)
 }
 
-// arrange orders ops by their slots, of which there are n. Ops of one slot keep their order. It works in place, since a first
-// plan is long, and overwrites slots.
+// arrange orders ops by their slots, of which there are n. Ops of one slot keep their order. It works in place, since a
+// first plan is long, and overwrites slots.
 func arrange(ops []kernel.Op, slots []int32, n int) {
 	next := make([]int32, n+1) // where the next op of each slot belongs; ops are counted one further
 	for _, slot := range slots {

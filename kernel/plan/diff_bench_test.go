@@ -17,7 +17,7 @@ func BenchmarkDiffIdle(b *testing.B) {
 			have := kernel.Observed{State: world.Large(size[0], size[1]), Names: kernel.DefaultNames}
 			b.ReportAllocs()
 			for b.Loop() {
-				if p := plan.Diff(want, have); !p.Empty() {
+				if p := plan.Once(want, have); !p.Empty() {
 					b.Fatal(p.Ops[0])
 				}
 			}
@@ -28,7 +28,7 @@ func BenchmarkDiffIdle(b *testing.B) {
 func TestDiffIdleAllocatesNothing(t *testing.T) {
 	want := world.Large(100, 10)
 	have := kernel.Observed{State: world.Large(100, 10), Names: kernel.DefaultNames}
-	if n := testing.AllocsPerRun(10, func() { plan.Diff(want, have) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { plan.Once(want, have) }); n != 0 {
 		t.Errorf("an idle diff made %v allocations, want none", n)
 	}
 }
@@ -45,7 +45,7 @@ func BenchmarkDiffOne(b *testing.B) {
 			other.Weight = 2
 			want.Reals = before.Reals.With(nil, []kernel.Real{other})
 			for b.Loop() {
-				if p := plan.Diff(want, have); len(p.Ops) != 1 {
+				if p := plan.Once(want, have); len(p.Ops) != 1 {
 					b.Fatal(len(p.Ops))
 				}
 			}
@@ -56,7 +56,7 @@ func BenchmarkDiffOne(b *testing.B) {
 func TestAppliedShares(t *testing.T) {
 	want := world.Large(100, 10)
 	for _, have := range []kernel.Observed{{Names: kernel.DefaultNames}, {Names: kernel.DefaultNames, State: world.Large(100, 10)}} {
-		applied, ok := plan.Applied(have, want, plan.Diff(want, have))
+		applied, ok := plan.Applied(have, want, plan.Once(want, have))
 		s := &applied.State
 		if !ok || !s.Entries.Shares(want.Entries) || !kernel.SameSlice(s.Virtuals, want.Virtuals) ||
 			!s.Reals.Shares(want.Reals) || !kernel.SameSlice(s.Addrs, want.Addrs) {
@@ -70,7 +70,7 @@ func BenchmarkDiffNew(b *testing.B) {
 	want := world.Large(5000, 5)
 	b.ReportAllocs()
 	for b.Loop() {
-		plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames})
+		plan.Once(want, kernel.Observed{Names: kernel.DefaultNames})
 	}
 }
 
@@ -86,7 +86,7 @@ func BenchmarkDiffWeights(b *testing.B) {
 	want.Reals = kernel.RealsOf(other)
 	b.ReportAllocs()
 	for b.Loop() {
-		if p := plan.Diff(want, have); len(p.Ops) != len(other) {
+		if p := plan.Once(want, have); len(p.Ops) != len(other) {
 			b.Fatal(len(p.Ops))
 		}
 	}

@@ -13,7 +13,7 @@ func (d *differ) diffVirtuals() {
 	if kernel.SameSlice(d.want.Virtuals, d.have.Virtuals) {
 		return // only Applied shares it, and after that all of them are owned
 	}
-	own, left := ownershipOf(&d.have), virtualCursor(d.have.Record.Left)
+	own, left := ownershipOf(&d.have, d.memory.Owned), virtualCursor(d.left())
 	want, have := d.want.Virtuals, d.have.Virtuals
 	i, j := 0, 0
 	for i < len(want) || j < len(have) {
@@ -120,12 +120,12 @@ func onlyIdleMore(want, have []kernel.Real) bool {
 // with their virtual server, or are foreign.
 func (d *differ) diffReals() {
 	if d.hold() {
-		d.plan.Drains = keep(d.have.Drains, func(x kernel.Drain) bool { return !d.cuts(x.Real) })
+		d.plan.Drains = keep(d.memory.Drains, func(x kernel.Drain) bool { return !d.cuts(x.Real) })
 	}
 	if d.want.Reals.Shares(d.have.Reals) {
 		return
 	}
-	drains := d.have.Drains
+	drains := d.memory.Drains
 	var of kernel.VirtualKey // the virtual server of the last unwanted one
 	var at int               // its place in want.Virtuals
 	var stays bool           // it has one
@@ -174,7 +174,7 @@ func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next in
 }
 
 // unwantedReal removes or drains the real server with an index, of a virtual server that stays. drains is what is left of
-// have.Drains: real servers come in ascending order.
+// memory.Drains: real servers come in ascending order.
 func (d *differ) unwantedReal(h *kernel.Real, j int, scheduler string, drains *[]kernel.Drain) {
 	cut := d.cuts(h.Key)
 	if d.hold() && !cut {
@@ -216,12 +216,12 @@ func drains(p kernel.Proto) bool { return p == kernel.TCP || p == kernel.FWMark 
 // drain decides what to do with a real server that is no longer wanted, and its index.
 func (d *differ) drain(h kernel.Real, j int, timeout time.Duration, since time.Time) {
 	if since.IsZero() {
-		since = d.have.Clock
+		since = d.now.Time
 	}
 	deadline := since.Add(timeout)
 	switch {
 	case !drains(h.Key.Virtual.Proto),
-		timeout > 0 && h.Weight == 0 && !d.have.Clock.Before(deadline),
+		timeout > 0 && h.Weight == 0 && !d.now.Time.Before(deadline),
 		d.idle(j):
 		d.remove(kernel.RemoveReals, h)
 		return

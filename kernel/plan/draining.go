@@ -16,7 +16,7 @@ func (d *differ) keepDraining() {
 	if !d.want.Policy.DrainVirtuals || d.hold() || d.have.Reals.Len() == 0 {
 		return
 	}
-	own := ownershipOf(&d.have)
+	own := ownershipOf(&d.have, d.memory.Owned)
 	var kept []kernel.Virtual
 	reals, next := d.have.Reals.Slice(), 0
 	for i := range d.have.Virtuals {

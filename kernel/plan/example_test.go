@@ -34,7 +34,7 @@ add KUBE-VIRTUAL-SERVER 10.96.0.20,tcp:80
 		return
 	}
 	have.Names = kernel.DefaultNames
-	fmt.Print(plan.Diff(want.State, have))
+	fmt.Print(plan.Once(want.State, have))
 	// Output:
 	// ~ -e -t 10.96.0.20:80 -r 10.2.1.11:8080 -m -w 0 (was -a -t 10.96.0.20:80 -r 10.2.1.11:8080 -m -w 1)
 	// + -a -t 10.96.0.20:80 -r 10.2.1.12:8080 -m -w 1

@@ -63,7 +63,7 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 		intruder := drawIntruder(t, want, w.Read())
 		tracked := map[kernel.RealKey]bool{} // the removal of these flows failed
 		for round := 0; ; round++ {
-			todo := plan.Diff(want, w.Read())
+			todo, then := plan.Diff(want, w.Read(), w.Memory, kernel.Now{Time: w.Now})
 			if todo.Empty() {
 				break
 			}
@@ -88,7 +88,8 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 				return err
 			})
 			after := w.Read()
-			w.Owned, w.Drains, w.Unremoved = plan.Owned(&after), todo.Drains, plan.Unremoved(todo, err)
+			w.Memory = plan.After(w.Memory, then, todo, len(todo.Ops), err)
+			w.Memory.Owned = plan.Owned(&after, w.Memory.Owned)
 		}
 		for k := range tracked {
 			if !want.Reals.Has(k) {
@@ -183,7 +184,7 @@ func carry(w *world.World, p kernel.Plan, foreign kernel.State, fail func(kernel
 func inspect(w *world.World, foreign kernel.State, last kernel.Op, err error) {
 	o := w.Read()
 	var virtuals []kernel.Virtual
-	owned := plan.Owned(&o)
+	owned := plan.Owned(&o, w.Memory.Owned)
 	for _, v := range o.Virtuals {
 		theirs := slices.Contains(foreign.Virtuals, v)
 		if theirs {
@@ -300,7 +301,7 @@ link add kube-ipvs0 type dummy
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := k.Apply(t.Context(), plan.Diff(want.State, o)); err == nil {
+				if err := k.Apply(t.Context(), plan.Once(want.State, o)); err == nil {
 					t.Error("nothing failed")
 				}
 			}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -50,35 +49,11 @@ func (d *differ) flowsFromIPVS() {
 // retryFlows removes the flows that the last plans could not remove, but for those to backends that are wanted again. Flows
 // that IPVS left are wrong in any case: the relay balances its packets by sockets.
 func (d *differ) retryFlows() {
-	for _, k := range d.have.Unremoved {
+	for _, k := range d.memory.Unremoved {
 		if d.have.Relayed || !d.want.Reals.Has(k) {
 			d.clearFlow(k)
 		}
 	}
-}
-
-// Unremoved returns the UDP flows that a plan could not remove, sorted. err is what Apply returned. Over TCP only cuts and
-// drains remove flows, and Observed has those that are not over.
-func Unremoved(p kernel.Plan, err error) []kernel.RealKey {
-	if err == nil {
-		return nil
-	}
-	ops := p.Ops
-	var failed *kernel.ApplyError
-	if errors.As(err, &failed) {
-		ops = nil
-		for _, f := range failed.Failed {
-			ops = append(ops, f.Op)
-		}
-	}
-	var keys []kernel.RealKey
-	for i := range ops {
-		if f, ok := ops[i].Object.(kernel.Flow); ok && f.Key.Virtual.Proto == kernel.UDP {
-			keys = append(keys, f.Key)
-		}
-	}
-	slices.SortFunc(keys, kernel.RealKey.Compare)
-	return slices.Compact(keys)
 }
 
 // compareFlows removes the flows to backends that rules no longer lead to.
@@ -188,14 +163,14 @@ func (d *differ) translates(proto kernel.Proto) bool {
 }
 
 // diffCut removes the flows to endpoints that are cut and have no real server: where rules balance, nothing else ends
-// their connections. Those that were removed before are in have.Cut.
+// their connections. Those that were removed before are in memory.Cut.
 func (d *differ) diffCut() {
 	cut := d.want.Policy.Cut
-	if len(cut) == 0 || kernel.SameSlice(cut, d.have.Cut) {
+	if len(cut) == 0 || kernel.SameSlice(cut, d.memory.Cut) {
 		return
 	}
 	done := map[kernel.RealKey]bool{}
-	for _, k := range d.have.Cut {
+	for _, k := range d.memory.Cut {
 		done[k] = true
 	}
 	for _, k := range cut {

@@ -56,7 +56,7 @@ func TestFlows(t *testing.T) {
 	} {
 		want.Policy.Hold = c.hold
 		var got string
-		for _, o := range Diff(want, kernel.Observed{State: have, Names: kernel.DefaultNames}).Ops {
+		for _, o := range Once(want, kernel.Observed{State: have, Names: kernel.DefaultNames}).Ops {
 			if f, ok := o.Object.(kernel.Flow); ok {
 				got += f.Key.Virtual.AddrPort().String() + " " + f.Key.Addr.String() + "\n"
 			}
@@ -82,7 +82,7 @@ func TestFlowsOfSharedVirtuals(t *testing.T) {
 	apart.Virtuals, apart.Reals = slices.Clone(want.Virtuals), kernel.RealsOf(want.Reals.Slice())
 	for _, hold := range []bool{false, true} {
 		want.Policy.Hold, apart.Policy.Hold = hold, hold
-		got, all := Diff(want, kernel.Observed{State: have, Names: kernel.DefaultNames}), Diff(apart, kernel.Observed{State: have, Names: kernel.DefaultNames})
+		got, all := Once(want, kernel.Observed{State: have, Names: kernel.DefaultNames}), Once(apart, kernel.Observed{State: have, Names: kernel.DefaultNames})
 		if got.String() != all.String() || !hold && !strings.Contains(got.String(), "10.2.0.1:53") {
 			t.Errorf("hold %v:\n%s\nwithout sharing:\n%s", hold, got, all)
 		}

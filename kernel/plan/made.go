@@ -27,12 +27,12 @@ func masquerade(reals []kernel.Real) bool {
 
 // Digests returns those of the owned virtual servers that have a real server that does
 // not masquerade, for a Record.
-func Digests(o *kernel.Observed) []kernel.VirtualDigest {
+func Digests(o *kernel.Observed, owned []kernel.VirtualKey) []kernel.VirtualDigest {
 	if !slices.ContainsFunc(o.Reals.Runs(), func(run []kernel.Real) bool { return !masquerade(run) }) {
 		return nil
 	}
 	var digests []kernel.VirtualDigest
-	made := Made(o)
+	made := Made(o, owned)
 	for i := range made {
 		if own := o.Reals.Of(made[i].Key); !masquerade(own) {
 			digests = append(digests, kernel.VirtualDigest{Virtual: made[i].Key, Digest: kernel.DigestOf(&made[i], own)})
@@ -60,7 +60,7 @@ func ChangesOwned(n kernel.Names, ops []kernel.Op) bool {
 
 // Making returns the owned virtual servers as they will be after ops, sorted. It is nil
 // if ops add or change none.
-func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
+func Making(o *kernel.Observed, owned []kernel.VirtualKey, ops []kernel.Op) []kernel.Virtual {
 	n := 0
 	for i := range ops {
 		if makes(&ops[i]) {
@@ -76,7 +76,7 @@ func Making(o *kernel.Observed, ops []kernel.Op) []kernel.Virtual {
 			making = append(making, ops[i])
 		}
 	}
-	after := kernel.State{Virtuals: Made(o)}
+	after := kernel.State{Virtuals: Made(o, owned)}
 	kernel.Rows[kernel.KindVirtual].Objects.Follow(&after, making)
 	return after.Virtuals
 }
@@ -86,9 +86,9 @@ func makes(o *kernel.Op) bool {
 }
 
 // Made returns the owned virtual servers that exist, which a Record remembers. If all
-// are owned it is the reading's own slice.
-func Made(o *kernel.Observed) []kernel.Virtual {
-	own := ownershipOf(o)
+// are owned it is the reading's own slice. owned are those of the reading before.
+func Made(o *kernel.Observed, owned []kernel.VirtualKey) []kernel.Virtual {
+	own := ownershipOf(o, owned)
 	for i := range o.Virtuals {
 		if own.has(&o.Virtuals[i]) {
 			continue

@@ -18,15 +18,15 @@ func TestMade(t *testing.T) {
 		foreign := world.Foreigners(t)
 		w := world.New(t, foreign)
 		w.Sync(world.Wanted(world.DrawTable(t, "a")))
-		o := w.Read()
-		made := plan.Made(&o)
+		o, owned := w.Read(), w.Memory.Owned
+		made := plan.Made(&o, owned)
 		for _, v := range o.Virtuals {
 			if slices.Contains(made, v) == slices.Contains(foreign.Virtuals, v) {
 				t.Fatalf("%s: remembered %v", v, slices.Contains(made, v))
 			}
 		}
 		b := world.Wanted(world.DrawTable(t, "b"))
-		making := plan.Making(&o, plan.Diff(b, o).Ops)
+		making := plan.Making(&o, owned, w.Diff(b, o).Ops)
 		for _, v := range making {
 			if !slices.Contains(made, v) && !slices.Contains(b.Virtuals, v) {
 				t.Fatalf("%s is neither ours nor wanted", v)
@@ -40,9 +40,9 @@ func TestMade(t *testing.T) {
 			}
 		}
 		// With an empty ownership set the record alone gives the same.
-		o.Owned, o.Record.Made, o.Record.Digests = nil, made, plan.Digests(&o)
+		o.Record.Made, o.Record.Digests = made, plan.Digests(&o, owned)
 		o.Entries = o.Entries.Where(func(e kernel.Entry) bool { return !strings.HasSuffix(e.Set, string(kernel.VirtualServer)) })
-		if again := plan.Made(&o); !slices.Equal(again, made) {
+		if again := plan.Made(&o, nil); !slices.Equal(again, made) {
 			t.Fatalf("by the record %v, want %v", again, made)
 		}
 	})
@@ -53,8 +53,9 @@ func TestMade(t *testing.T) {
 func TestRecordOfDirectVirtualServers(t *testing.T) {
 	const virtual = "-A -t 10.96.0.1:80 -s rr\n"
 	const one, two = "-a -t 10.96.0.1:80 -r 10.2.0.1:80 -g -w 1\n", "-a -t 10.96.0.1:80 -r 10.2.0.2:80 -i -w 1\n"
-	made := parsed(t, "#: owned -t 10.96.0.1:80\n"+virtual+one+two)
-	record := kernel.Record{Made: plan.Made(&made), Digests: plan.Digests(&made)}
+	made := parsed(t, virtual+one+two)
+	owned := []kernel.VirtualKey{made.Virtuals[0].Key}
+	record := kernel.Record{Made: plan.Made(&made, owned), Digests: plan.Digests(&made, owned)}
 	if len(record.Made) != 1 || len(record.Digests) != 1 {
 		t.Fatalf("recorded %+v", record)
 	}
@@ -73,7 +74,7 @@ func TestRecordOfDirectVirtualServers(t *testing.T) {
 		have.Record = record
 		text := parsed(t, have.String()) // the record is part of the text
 		for _, o := range []kernel.Observed{have, text} {
-			if owned := len(plan.Owned(&o)) == 1; owned != c.owned {
+			if owned := len(plan.Owned(&o, nil)) == 1; owned != c.owned {
 				t.Errorf("%s: owned %v", c.name, owned)
 			}
 		}

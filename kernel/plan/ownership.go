@@ -27,12 +27,12 @@ type ownership struct {
 	digests []kernel.VirtualDigest
 }
 
-func ownershipOf(o *kernel.Observed) ownership {
+func ownershipOf(o *kernel.Observed, owned []kernel.VirtualKey) ownership {
 	return ownership{
 		relayed: o.Relayed, inIPVS: keyCursor[kernel.VirtualKey]{rest: o.InIPVS, compare: kernel.CompareKeys},
 		entries: keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv4), compare: compareEntryKey},
 		more:    keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv6), compare: compareEntryKey},
-		memory:  keyCursor[kernel.VirtualKey]{rest: o.Owned, compare: kernel.CompareKeys},
+		memory:  keyCursor[kernel.VirtualKey]{rest: owned, compare: kernel.CompareKeys},
 		record:  virtualCursor(o.Record.Made),
 		reals:   o.Reals,
 		digests: o.Record.Digests,
@@ -55,10 +55,9 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals, w.digests)
 }
 
-// Owned lists the virtual servers that a reading owns, sorted. The next reading has them
-// in its Owned, so a set that was emptied and cannot be filled again disowns no existing
-// virtual server.
-func Owned(o *kernel.Observed) []kernel.VirtualKey {
+// Owned lists the virtual servers that a reading owns, sorted. before are those of the reading before: a set that was
+// emptied and cannot be filled again disowns no existing virtual server.
+func Owned(o *kernel.Observed, before []kernel.VirtualKey) []kernel.VirtualKey {
 	v4, v6 := ownedEntries(o, kernel.IPv4), ownedEntries(o, kernel.IPv6)
 	keys := make([]kernel.VirtualKey, 0, len(v4)+len(v6))
 	for _, e := range v4 {
@@ -67,13 +66,13 @@ func Owned(o *kernel.Observed) []kernel.VirtualKey {
 	for _, e := range v6 {
 		keys = append(keys, e.Key())
 	}
-	for _, k := range o.Owned {
+	for _, k := range before {
 		if hasVirtual(&o.State, k) {
 			keys = append(keys, k)
 		}
 	}
 	if o.Relayed {
-		own := ownershipOf(o)
+		own := ownershipOf(o, before)
 		for i := range o.Virtuals {
 			if own.has(&o.Virtuals[i]) {
 				keys = append(keys, o.Virtuals[i].Key)

@@ -33,9 +33,14 @@ func TestPlans(t *testing.T) {
 			if len(a.Comment) == 0 || len(a.Files) != 3 {
 				t.Fatal("want a comment with the reason, and the sections want, have and plan")
 			}
-			want, have := parse(t, a.Files[0]), parse(t, a.Files[1])
+			want := parse(t, a.Files[0])
+			have, memory, now, err := kernel.ParseAll(string(a.Files[1].Data))
+			if err != nil {
+				t.Fatalf("section %s: %v", a.Files[1].Name, err)
+			}
 			have.Names = kernel.DefaultNames
-			got := plan.Diff(want.State, have).String()
+			p, _ := plan.Diff(want.State, have, memory, now)
+			got := p.String()
 			if *update {
 				a.Files[2].Data = []byte(got)
 				if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {

@@ -30,7 +30,7 @@ func TestDiffConverges(t *testing.T) {
 		w.DrawConns()
 		w.Drift()
 		w.Sync(b)
-		if p := plan.Diff(b, w.Read()); !p.Empty() {
+		if p := w.Diff(b, w.Read()); !p.Empty() {
 			t.Fatalf("a second diff is not empty:\n%s", world.Text(p))
 		}
 		w.Converge(b)
@@ -84,7 +84,7 @@ func TestEveryPrefixIsSafe(t *testing.T) {
 				want = world.Wanted(world.DrawTable(t, label))
 			}
 			have := w.Read()
-			for _, op := range plan.Diff(want, have).Ops {
+			for _, op := range w.Diff(want, have).Ops {
 				if op.Object.Kind() == kernel.KindChain {
 					continue // they are one transaction
 				}
@@ -99,7 +99,7 @@ func TestEveryPrefixIsSafe(t *testing.T) {
 }
 
 func safe(t *rapid.T, o kernel.Observed, foreign kernel.State, last kernel.Op) {
-	owned := plan.Owned(&o)
+	owned := plan.Owned(&o, nil)
 	served := map[netip.Addr]bool{}
 	for _, v := range o.Virtuals {
 		served[v.Key.Addr] = true
@@ -164,7 +164,7 @@ func TestHoldRemovesNothing(t *testing.T) {
 		w.DrawConns()
 		b := world.Wanted(world.DrawTable(t, "b"))
 		b.Policy.Hold = true
-		for _, op := range plan.Diff(b, w.Read()).Ops {
+		for _, op := range w.Diff(b, w.Read()).Ops {
 			a, announced := op.Object.(kernel.Announcement)
 			if announced && slices.ContainsFunc(b.Addrs, func(x kernel.Addr) bool { return x.Addr == a.Addr }) {
 				continue
@@ -192,10 +192,10 @@ func TestCutRemovesAtOnce(t *testing.T) {
 		want.Policy.Hold = rapid.Bool().Draw(t, "hold")
 		have := w.Read()
 		for _, r := range have.Reals.All() {
-			have.Drains = append(have.Drains, kernel.Drain{Real: r.Key, Since: w.Now})
+			w.Memory.Drains = append(w.Memory.Drains, kernel.Drain{Real: r.Key, Since: w.Now})
 		}
 		removed := func() (keys []kernel.RealKey) {
-			p := plan.Diff(want, have)
+			p := w.Diff(want, have)
 			for _, op := range p.Ops {
 				if r, ok := op.Object.(kernel.Real); ok && op.Verb == kernel.Remove && !slices.ContainsFunc(p.Drains, func(d kernel.Drain) bool { return d.Real == r.Key }) {
 					keys = append(keys, r.Key)
@@ -208,7 +208,7 @@ func TestCutRemovesAtOnce(t *testing.T) {
 			return want.Reals.Has(k)
 		}
 		served := func(k kernel.RealKey) bool {
-			return slices.ContainsFunc(want.Virtuals, func(v kernel.Virtual) bool { return v.Key == k.Virtual }) && slices.Contains(plan.Owned(&have), k.Virtual)
+			return slices.ContainsFunc(want.Virtuals, func(v kernel.Virtual) bool { return v.Key == k.Virtual }) && slices.Contains(plan.Owned(&have, w.Memory.Owned), k.Virtual)
 		}
 		for _, r := range have.Reals.All() {
 			if !rapid.Bool().Draw(t, "cut") {
@@ -239,14 +239,14 @@ func TestAdvance(t *testing.T) {
 		}
 		w.DrawConns()
 		have := w.Read()
-		if p := plan.Diff(a, have); p.Empty() {
+		if p := w.Diff(a, have); p.Empty() {
 			have, _ = plan.Applied(have, a, p)
 			have.Fresh = rapid.Bool().Draw(t, "fresh")
 		}
 		before, wasWanted := have.String(), a.String()
 		b := world.Wanted(world.DrawTable(t, "b"))
 		b.Policy.Hold = rapid.Bool().Draw(t, "hold")
-		p := plan.Diff(b, have)
+		p := w.Diff(b, have)
 		if err := w.Kernel.Apply(context.Background(), p); err != nil {
 			t.Fatal(err)
 		}
@@ -278,17 +278,17 @@ func TestAdvanceReplacesSets(t *testing.T) {
 	for i := range have.Sets {
 		have.Sets[i].MaxElem = 60
 	}
-	p := plan.Diff(want, have)
+	p := plan.Once(want, have)
 	if !slices.ContainsFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindSwap }) {
 		t.Fatalf("no set is replaced:\n%s", world.Text(p))
 	}
 	now, ok := plan.Advance(have, p.Ops)
-	if rest := plan.Diff(want, now); !ok || !rest.Empty() {
+	if rest := plan.Once(want, now); !ok || !rest.Empty() {
 		t.Errorf("known %v, and left to do:\n%s", ok, world.Text(rest))
 	}
 	have.Sets = append(have.Sets, kernel.Set{Name: world.Names.TempSets() + "0", Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4})
 	have.Sort()
-	if _, ok := plan.Advance(have, plan.Diff(want, have).Ops); ok {
+	if _, ok := plan.Advance(have, plan.Once(want, have).Ops); ok {
 		t.Error("known although a set of an earlier process was removed")
 	}
 }
@@ -304,7 +304,7 @@ func TestAdvanceAfterFailures(t *testing.T) {
 			b = world.Wanted(world.DrawTable(t, "b"))
 		}
 		b.Policy.Hold = rapid.Bool().Draw(t, "hold")
-		p := plan.Diff(b, have)
+		p := w.Diff(b, have)
 		refused := rapid.SliceOfN(rapid.IntRange(0, 3), len(p.Ops), len(p.Ops)).Draw(t, "refused")
 		next := map[string]bool{}
 		for i, o := range p.Ops {
@@ -345,7 +345,7 @@ func TestSharedSlices(t *testing.T) {
 		}
 		want := world.Wanted(table)
 		have := w.Read()
-		compared := plan.Diff(want, have)
+		compared := w.Diff(want, have)
 		share(&have.Sets, want.Sets)
 		share(&have.Virtuals, want.Virtuals)
 		if have.Entries.Equal(want.Entries) {
@@ -356,7 +356,7 @@ func TestSharedSlices(t *testing.T) {
 		}
 		share(&have.Addrs, want.Addrs)
 		share(&have.Routes, want.Routes)
-		if p := plan.Diff(want, have); world.Text(p) != world.Text(compared) {
+		if p := w.Diff(want, have); world.Text(p) != world.Text(compared) {
 			t.Fatalf("plan:\n%s\nwith own slices:\n%s", world.Text(p), world.Text(compared))
 		}
 	})

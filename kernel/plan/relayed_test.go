@@ -49,10 +49,10 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := Diff(want.State, have)
+	p := Once(want.State, have)
 	held := want.State
 	held.Policy.Hold = true
-	if !movesFlows(p) || !movesFlows(Diff(held, have)) {
+	if !movesFlows(p) || !movesFlows(Once(held, have)) {
 		t.Errorf("flows of IPVS stay, with hold or without:\n%s", p)
 	}
 	// What moves is open until the rules are gone: without the entry they refuse new connections.
@@ -92,10 +92,11 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 			failed.Failed = append(failed.Failed, &kernel.OpError{Index: i, Op: o, Err: errors.New("refused")})
 		}
 	}
-	if after.Unremoved = Unremoved(p, failed); !movesFlows(Diff(want.State, after)) {
-		t.Errorf("flows of IPVS whose removal failed stay: %v", after.Unremoved)
+	memory := After(kernel.Memory{}, kernel.Memory{}, p, len(p.Ops), failed)
+	if again, _ := Diff(want.State, after, memory, kernel.Now{}); !movesFlows(again) {
+		t.Errorf("flows of IPVS whose removal failed stay: %v", memory.Unremoved)
 	}
-	own := Owned(&after)
+	own := Owned(&after, nil)
 	if !slices.Contains(own, want.Virtuals[0].Key) || slices.Contains(own, p.Conflicts[0].Want.Key) {
 		t.Errorf("owned: %v", own)
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// diffRuleDrains drains endpoints that rules no longer lead to, over TCP, and those that had weight 0, and so no rule, before
-// they left. The connection tracker keeps their connections, and nothing else knows of these endpoints, so have.Drains and
-// have.Quiesced are the only record of them: a restart forgets them. At its deadline a drain ends with the removal of its
-// tracked connections. Without a drain timeout there is nothing to do.
+// diffRuleDrains drains endpoints that rules no longer lead to, over TCP, and those that had weight 0, and so no rule,
+// before they left. The connection tracker keeps their connections, and nothing else knows of these endpoints, so
+// memory.Drains and memory.Quiesced are the only record of them: a restart forgets them. At its deadline a drain ends
+// with the removal of its tracked connections. Without a drain timeout there is nothing to do.
 //
 // Nothing counts these connections, so a drain lasts until its deadline, with or without any.
 func (d *differ) diffRuleDrains() {
 	if !d.want.Policy.DrainRules {
 		return
 	}
-	left := keep(d.have.Drains, func(x kernel.Drain) bool { return !d.hasReal(x.Real) })
+	left := keep(d.memory.Drains, func(x kernel.Drain) bool { return !d.hasReal(x.Real) })
 	changed := !d.hold() && d.translates(kernel.TCP)
 	begins := d.unquiesced()
 	if len(left)+len(begins) == 0 && !changed {
@@ -42,10 +42,10 @@ func (d *differ) diffRuleDrains() {
 // others have rules again.
 func (d *differ) unquiesced() []kernel.RealKey {
 	p := &d.want.Policy
-	if d.hold() || kernel.SameSlice(p.Quiesced, d.have.Quiesced) {
+	if d.hold() || kernel.SameSlice(p.Quiesced, d.memory.Quiesced) {
 		return nil
 	}
-	return keep(d.have.Quiesced, func(k kernel.RealKey) bool { return !d.quiesced(k) })
+	return keep(d.memory.Quiesced, func(k kernel.RealKey) bool { return !d.quiesced(k) })
 }
 
 // quiesced reports whether an endpoint is wanted with weight 0.
@@ -65,7 +65,7 @@ func (d *differ) withBegun(drains []kernel.Drain, begins []kernel.RealKey) []ker
 	for _, k := range slices.Compact(begins) {
 		_, found := slices.BinarySearchFunc(known, k, func(x kernel.Drain, k kernel.RealKey) int { return x.Real.Compare(k) })
 		if !found {
-			drains = append(drains, kernel.Drain{Real: k, Since: d.have.Clock})
+			drains = append(drains, kernel.Drain{Real: k, Since: d.now.Time})
 		}
 	}
 	return drains
@@ -81,7 +81,7 @@ func (d *differ) ruleDrain(x kernel.Drain) {
 	switch {
 	case timeout == 0:
 		return
-	case !d.have.Clock.Before(deadline) && !d.hold():
+	case !d.now.Time.Before(deadline) && !d.hold():
 		d.clearFlow(x.Real)
 		return
 	}
@@ -105,24 +105,4 @@ func (d *differ) hasReal(k kernel.RealKey) bool { return d.have.Reals.Has(k) }
 func isIn(reals []kernel.Real, k kernel.RealKey) bool {
 	_, found := slices.BinarySearchFunc(reals, k, func(r kernel.Real, k kernel.RealKey) int { return r.Key.Compare(k) })
 	return found
-}
-
-// Undone returns the drains to know after a plan that failed in part, or that stopped after so many ops: its own, those
-// that it ended by the removal of tracked connections, and those whose real server it did not come to remove. Only the
-// record of these drains tells the next plan to try again, and since when they drain.
-func Undone(before []kernel.Drain, p kernel.Plan, done int) []kernel.Drain {
-	ended := map[kernel.RealKey]bool{}
-	for i := range p.Ops {
-		if f, ok := p.Ops[i].Object.(kernel.Flow); ok {
-			ended[f.Key] = true
-		}
-		if x, ok := p.Ops[i].Object.(kernel.Real); ok && i >= done && p.Ops[i].Verb == kernel.Remove {
-			ended[x.Key] = true
-		}
-	}
-	undone := keep(before, func(x kernel.Drain) bool { return ended[x.Real] })
-	if len(undone) == 0 {
-		return p.Drains
-	}
-	return sortedWith(p.Drains, undone, func(a, b kernel.Drain) int { return a.Real.Compare(b.Real) })
 }

@@ -40,14 +40,13 @@ func TestRulesDrain(t *testing.T) {
 	}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	both, one := ruled(t, limited, "10.2.0.1", "10.2.0.2"), ruled(t, limited, "10.2.0.1")
-	have := kernel.Observed{Names: kernel.DefaultNames, State: both, Clock: begin, Fresh: true}
-	p := Diff(one, have)
+	have := kernel.Observed{Names: kernel.DefaultNames, State: both, Fresh: true}
+	p, memory := Diff(one, have, kernel.Memory{}, kernel.Now{Time: begin})
 	draining := []kernel.Drain{{Real: key, Since: begin}}
 	if !slices.Equal(p.Drains, draining) || !p.Wake.Equal(begin.Add(30*time.Second)) || p.Draining != 0 {
 		t.Fatalf("it begins: %v, wake %v, %d", p.Drains, p.Wake, p.Draining)
 	}
 	have, _ = Advance(have, p.Ops)
-	have.Drains = p.Drains
 	ends := []string{"conntrack -D -p tcp --orig-dst 10.96.0.1 --orig-port-dst 80 --reply-src 10.2.0.2 --reply-port-src 80"}
 	for _, c := range []struct {
 		name  string
@@ -63,9 +62,7 @@ func TestRulesDrain(t *testing.T) {
 		{"of a service that is gone", kernel.State{Policy: one.Policy}, 30 * time.Second, false, ends},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			have := have
-			have.Clock = begin.Add(c.after)
-			p := Diff(c.want, have)
+			p, then := Diff(c.want, have, memory, kernel.Now{Time: begin.Add(c.after)})
 			var flows []string
 			for _, o := range p.Ops {
 				if f, ok := o.Object.(kernel.Flow); ok {
@@ -75,7 +72,8 @@ func TestRulesDrain(t *testing.T) {
 			if slices.Contains(p.Drains, draining[0]) != c.goes || !slices.Equal(flows, c.ops) {
 				t.Errorf("drains %v, removes %q", p.Drains, flows)
 			}
-			if failed := Undone(have.Drains, p, len(p.Ops)); c.ops != nil != slices.Contains(failed, draining[0]) && !c.goes {
+			refused := &kernel.ApplyError{Failed: []*kernel.OpError{{}}}
+			if failed := After(memory, then, p, len(p.Ops), refused).Drains; c.ops != nil != slices.Contains(failed, draining[0]) && !c.goes {
 				t.Errorf("known after a failure: %v", failed)
 			}
 		})
@@ -89,10 +87,13 @@ func TestDrainAfterAStop(t *testing.T) {
 	}
 	before := []kernel.Drain{{Real: key, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
 	p := kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: kernel.Route{}}, {Verb: kernel.Remove, Object: kernel.Real{Key: key}}}}
-	if left := Undone(before, p, 1); !slices.Equal(left, before) {
+	after := func(done int) []kernel.Drain {
+		return After(kernel.Memory{Drains: before}, kernel.Memory{}, p, done, nil).Drains
+	}
+	if left := after(1); !slices.Equal(left, before) {
 		t.Errorf("after a stop: %v", left)
 	}
-	if done := Undone(before, p, 2); done != nil {
+	if done := after(2); done != nil {
 		t.Errorf("after the removal: %v", done)
 	}
 }
@@ -105,7 +106,7 @@ func TestQuiescedDrainWhenTheyLeave(t *testing.T) {
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	one := ruled(t, limited, "10.2.0.1")
-	have := kernel.Observed{Names: kernel.DefaultNames, State: one, Clock: now, Quiesced: []kernel.RealKey{key}}
+	have := kernel.Observed{Names: kernel.DefaultNames, State: one}
 	begins := []kernel.Drain{{Real: key, Since: now}}
 	for _, c := range []struct {
 		name  string
@@ -123,18 +124,14 @@ func TestQuiescedDrainWhenTheyLeave(t *testing.T) {
 		{"no drain is limited", ruled(t, "", "10.2.0.1"), nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			have := have
-			have.Drains = c.known
-			p := Diff(c.want, have)
+			memory := kernel.Memory{Drains: c.known, Quiesced: []kernel.RealKey{key}}
+			p, _ := Diff(c.want, have, memory, kernel.Now{Time: now})
 			got := slices.DeleteFunc(slices.Clone(p.Drains), func(x kernel.Drain) bool { return x.Real != key })
 			if !slices.Equal(got, c.drain) {
 				t.Errorf("drains %v, want %v", p.Drains, c.drain)
 			}
 			if c.drain != nil && !p.Wake.Equal(c.drain[0].Since.Add(30*time.Second)) {
 				t.Errorf("wake %v", p.Wake)
-			}
-			if !slices.Equal(have.Quiesced, []kernel.RealKey{key}) {
-				t.Errorf("the reading was changed: %v", have.Quiesced)
 			}
 		})
 	}

@@ -54,14 +54,14 @@ func TestUnseenBackendIsNamed(t *testing.T) {
 	if err != nil || o.Unseen != "exit status 1: a reason" {
 		t.Fatalf("%q, %v", o.Unseen, err)
 	}
-	p := plan.Diff(kernel.State{}, o)
+	p := plan.Once(kernel.State{}, o)
 	if got := fmt.Sprint(p.Warnings); !strings.Contains(got, "in the other back end of iptables: exit status 1") {
 		t.Errorf("warnings %s", got)
 	}
 }
 
 func TestHiddenTablesAreNamed(t *testing.T) {
-	p := plan.Diff(kernel.State{}, kernel.Observed{Names: kernel.DefaultNames, Hidden: []string{"ip6tables nat"}})
+	p := plan.Once(kernel.State{}, kernel.Observed{Names: kernel.DefaultNames, Hidden: []string{"ip6tables nat"}})
 	if got := fmt.Sprint(p.Warnings); !strings.Contains(got, "ip6tables cannot show table nat") || !strings.Contains(got, "nft -a list table ip6 nat") {
 		t.Errorf("warnings %s", got)
 	}

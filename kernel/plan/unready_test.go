@@ -39,7 +39,7 @@ func TestVIPsStayClosedWithoutTheirSysctls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return k.Apply(t.Context(), plan.Diff(want.State, o))
+		return k.Apply(t.Context(), plan.Once(want.State, o))
 	}
 	for range 2 { // it is tried again
 		if err := sync(); !errors.Is(err, syscall.EROFS) {
@@ -73,10 +73,10 @@ func TestForwardingOfIPv6Stays(t *testing.T) {
 	const v4, v6 = "net.ipv4.ip_forward", kernel.ForwardingIPv6
 	have := kernel.Observed{Names: kernel.DefaultNames, State: kernel.State{Sysctls: []kernel.Sysctl{{Name: v4, Value: "1"}, {Name: v6, Value: "1"}}}}
 	have.Saved = []kernel.Saved{{Name: v4, Before: "0", Ours: "1"}, {Name: v6, Before: "0", Ours: "1"}}
-	if p := plan.Diff(kernel.State{Sysctls: []kernel.Sysctl{{Name: v4, Value: "1"}}}, have); !p.Empty() {
+	if p := plan.Once(kernel.State{Sysctls: []kernel.Sysctl{{Name: v4, Value: "1"}}}, have); !p.Empty() {
 		t.Errorf("without IPv6 services: %v", p.Ops)
 	}
-	if p := plan.Diff(kernel.State{}, have); len(p.Ops) != 2 {
+	if p := plan.Once(kernel.State{}, have); len(p.Ops) != 2 {
 		t.Errorf("cleanup: %v, want both restored", p.Ops)
 	}
 }
@@ -96,21 +96,21 @@ func TestAdvertisementsAreHeeded(t *testing.T) {
 	want := state(names, "1", "1", "2")
 	want.Sysctls[2].Over = "1"
 
-	p := plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "0", "1")})
+	p := plan.Once(want, kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "0", "1")})
 	if want := "[net.ipv6.conf.eth0/100.accept_ra = 2 net.ipv6.conf.all.forwarding = 1]"; fmt.Sprint(objects(p)) != want {
 		t.Errorf("the first IPv6 service: %v, want %s", objects(p), want)
 	}
-	p = plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "0", "0")})
+	p = plan.Once(want, kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "0", "0")})
 	if want := "[net.ipv6.conf.all.forwarding = 1]"; fmt.Sprint(objects(p)) != want {
 		t.Errorf("where another program handles advertisements: %v, want %s", objects(p), want)
 	}
 
 	have := kernel.Observed{Names: kernel.DefaultNames, State: state(names, "1", "1", "2")}
 	have.Saved = []kernel.Saved{{Name: kernel.ForwardingIPv6, Before: "0", Ours: "1"}, {Name: accept, Before: "1", Ours: "2"}}
-	if p := plan.Diff(state(names[:2], "1", "1"), have); !p.Empty() {
+	if p := plan.Once(state(names[:2], "1", "1"), have); !p.Empty() {
 		t.Errorf("when the router is silent for a while: %v", p.Ops)
 	}
-	if p := plan.Diff(kernel.State{}, have); len(p.Ops) != 2 {
+	if p := plan.Once(kernel.State{}, have); len(p.Ops) != 2 {
 		t.Errorf("cleanup: %v, want both restored", p.Ops)
 	}
 }

@@ -60,7 +60,7 @@ func TestRemovalsPrecedeWaves(t *testing.T) {
 		w.Sync(world.Wanted(world.DrawTable(t, "a")))
 		want, have := world.Wanted(world.DrawTable(t, "b")), w.Read()
 		t.Cleanup(plan.SetWaves(1, 1, few))
-		p := plan.Diff(want, have)
+		p := w.Diff(want, have)
 		if len(p.Waves) == 0 {
 			return
 		}
@@ -96,7 +96,7 @@ func TestRemovalsOfALargeTable(t *testing.T) {
 		late bool
 	}{{100, false}, {101, true}} {
 		have := kernel.Observed{Names: kernel.DefaultNames, State: without(c.lost, 2100)}
-		p := plan.Diff(without(0, c.lost), have)
+		p := plan.Once(without(0, c.lost), have)
 		if len(p.Waves) == 0 {
 			t.Fatal("no waves")
 		}
@@ -119,7 +119,7 @@ COMMIT
 -A -u 10.96.0.2:53 -s rr
 `)
 	have := kernel.Observed{Names: kernel.DefaultNames, Relayed: true}
-	p := plan.Diff(want.State, have)
+	p := plan.Once(want.State, have)
 	flow := slices.IndexFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindFlow })
 	virtual := slices.IndexFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindVirtual })
 	if len(p.Waves) != 2 || flow < 0 || flow > virtual {
@@ -134,7 +134,7 @@ func TestVIPOfAWaveStaysLocal(t *testing.T) {
 	want := observed(t, "-A -t 10.96.0.1:80 -s rr\n"+kernel.Route{Addr: vip}.String()+"\n")
 	have := observed(t, "link add kube-ipvs0 type dummy\naddr add 10.96.0.1/32 dev kube-ipvs0\n")
 	have.Names = kernel.DefaultNames
-	p := plan.Diff(want.State, have)
+	p := plan.Once(want.State, have)
 	route := slices.IndexFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindRoute && o.Verb == kernel.Add })
 	addr := slices.IndexFunc(p.Ops, func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindAddr && o.Verb == kernel.Remove })
 	if len(p.Waves) != 1 || route < 0 || addr < route {

@@ -28,9 +28,9 @@ func TestWavesHaveAllOps(t *testing.T) {
 			w.Sync(world.Wanted(world.DrawTable(t, "a")))
 		}
 		want, have := world.Wanted(world.DrawTable(t, "b")), w.Read()
-		whole := plan.Diff(want, have)
+		whole := w.Diff(want, have)
 		drawWaves(t)
-		waved := plan.Diff(want, have)
+		waved := w.Diff(want, have)
 		if a, b := sortedLines(whole), sortedLines(waved); !slices.Equal(a, b) {
 			t.Fatalf("without waves:\n%s\nwith waves:\n%s", world.Text(whole), world.Text(waved))
 		}
@@ -97,11 +97,11 @@ func TestStoppedPlansConverge(t *testing.T) {
 			w.Sync(world.Wanted(world.DrawTable(t, "a")))
 		}
 		want := world.Wanted(world.DrawTable(t, "b"))
-		flows := flowsOf(plan.Diff(want, w.Read()).Ops)
+		flows := flowsOf(w.Diff(want, w.Read()).Ops)
 		drawWaves(t)
 		have := w.Read()
 		for stops := 0; ; stops++ {
-			todo, done := plan.Diff(want, have), -1
+			todo, done := w.Diff(want, have), -1
 			todo.Stop = func(n int) bool {
 				done = n
 				return true
@@ -137,7 +137,7 @@ func TestStoppedPlansConverge(t *testing.T) {
 // after returns the reading after ops, which is as a new one.
 func after(t *rapid.T, w *world.World, have kernel.Observed, ops []kernel.Op) kernel.Observed {
 	now := w.Read()
-	w.Owned = plan.Owned(&now)
+	w.Memory.Owned = plan.Owned(&now, w.Memory.Owned)
 	advanced, ok := plan.Advance(have, ops)
 	if !ok {
 		return w.Read()
@@ -168,7 +168,7 @@ func TestWavesOfALargeTable(t *testing.T) {
 		want.Reals = want.Reals.With(nil, []kernel.Real{{Key: kernel.RealKey{Virtual: slow, Addr: netip.AddrPortFrom(netip.MustParseAddr("172.30.0.1"), port+1)}, Weight: 1}})
 	}
 	want.Sort()
-	p := plan.Diff(want, kernel.Observed{Names: kernel.DefaultNames})
+	p := plan.Once(want, kernel.Observed{Names: kernel.DefaultNames})
 	if n := len(p.Waves); n < 4 || n > 8 {
 		t.Fatalf("%d waves for %d ops", n, len(p.Ops))
 	}
@@ -187,7 +187,7 @@ func TestWavesOfALargeTable(t *testing.T) {
 		t.Error("the largest service is not in the last wave")
 	}
 	have := kernel.Observed{Names: kernel.DefaultNames, State: world.Large(2000, 5)}
-	if p := plan.Diff(world.Large(2001, 5), have); len(p.Waves) > 0 {
+	if p := plan.Once(world.Large(2001, 5), have); len(p.Waves) > 0 {
 		t.Errorf("one more service goes in %d waves", len(p.Waves))
 	}
 }

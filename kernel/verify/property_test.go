@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/testdata/world"
 )
@@ -41,7 +40,7 @@ func TestShardsInTurn(t *testing.T) {
 				known = w.Read()
 				continue
 			}
-			if p := plan.Diff(want, known); !p.Empty() {
+			if p := w.Diff(want, known); !p.Empty() {
 				t.Fatalf("shard %d is as known, and yet there is something to do:\n%s", i, world.Text(p))
 			}
 		}
@@ -50,7 +49,7 @@ func TestShardsInTurn(t *testing.T) {
 				t.Fatalf("after a turn a shard is not as known: %v", err)
 			}
 		}
-		if p := plan.Diff(want, w.Read()); !p.Empty() {
+		if p := w.Diff(want, w.Read()); !p.Empty() {
 			t.Fatalf("after a turn there is something to do:\n%s", world.Text(p))
 		}
 	})

@@ -30,11 +30,12 @@ func (d *decider) localOf(addr netip.Addr) (why string, is locality) {
 		if c.Addr != addr || !p.Probe {
 			break
 		}
-		if i, found := slices.BinarySearchFunc(d.Have.Taken, c, func(t kernel.Taken, c kernel.Claim) int { return t.Compare(c) }); found {
-			t := &d.Have.Taken[i]
+		i, found := slices.BinarySearchFunc(d.Taken, c, func(t kernel.Taken, c kernel.Claim) int { return t.Compare(c) })
+		if found {
+			t := &d.Taken[i]
 			return fmt.Sprintf("not taken over: another host, %s on %s, answers for it", t.MAC, t.Link), taken
 		}
-		if _, free := slices.BinarySearchFunc(d.Have.Probed, c, kernel.Claim.Compare); !free {
+		if _, free := slices.BinarySearchFunc(d.Probed, c, kernel.Claim.Compare); !free {
 			why, is = "other hosts are asked whether they have it", asked
 		}
 	}

@@ -16,14 +16,14 @@ func TestTheFirstObstacleIsTheReason(t *testing.T) {
 	claim := kernel.Claim{Addr: vip, Link: "eth0"}
 	n := newNode(t, usual)
 	n.policy = kernel.Policy{Probe: true, Claims: []kernel.Claim{claim}}
-	n.have.Taken = []kernel.Taken{{Claim: claim, MAC: "02:00:00:00:00:01"}}
+	n.taken = []kernel.Taken{{Claim: claim, MAC: "02:00:00:00:00:01"}}
 	n.refuses, n.drained, n.starts = true, n.now, Starts{5, n.now.Add(-90 * time.Second), n.now}
 	n.memory.departures.withdrawn = map[netip.Addr]withdrawal{vip: {at: n.now}}
 	weight := uint32(0)
 	removed := []func(){
 		func() { n.memory.departures.withdrawn = nil },
-		func() { n.have.Taken, n.have.Probed = nil, []kernel.Claim{claim} },
-		func() { n.have.Probed = nil },
+		func() { n.taken, n.probed = nil, []kernel.Claim{claim} },
+		func() { n.probed = nil },
 		func() { n.refuses = false },
 		func() { weight = 1 },
 		func() { n.now = n.now.Add(usual.HoldUp) },

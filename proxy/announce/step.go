@@ -17,6 +17,8 @@ type Input struct {
 	Frontends *frontend.Frontends
 	Want      *kernel.State                // without announcements
 	Have      *kernel.Observed             // the last reading
+	Probed    []kernel.Claim               // that no other host answered for, sorted
+	Taken     []kernel.Taken               // that another host answered for, sorted
 	Missing   bool                         // a source has not delivered its table
 	Drained   time.Time                    // since when the operator drains the node; zero = not
 	WhyNot    func(*frontend.Front) string // why the mode cannot serve a front, "" if it can; nil = it serves all

@@ -44,6 +44,8 @@ type node struct {
 	config  Config
 	memory  Memory
 	have    kernel.Observed
+	probed  []kernel.Claim
+	taken   []kernel.Taken
 	drained time.Time
 	starts  Starts
 	policy  kernel.Policy // with Probe, VIPs are local by routes
@@ -77,7 +79,8 @@ func (n *node) step(services ...sources.Service) string {
 	}
 	want.Sort()
 	in := Input{
-		Frontends: f, Want: &want, Have: &n.have, Missing: n.missing, WhyNot: n.whyNot, Drained: n.drained, Starts: n.starts,
+		Frontends: f, Want: &want, Have: &n.have, Probed: n.probed, Taken: n.taken,
+		Missing: n.missing, WhyNot: n.whyNot, Drained: n.drained, Starts: n.starts,
 	}
 	n.last, n.memory, n.wake = Step(n.config, n.memory, in, n.now)
 	n.have.Announcements = n.last.Routes

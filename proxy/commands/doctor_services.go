@@ -81,7 +81,7 @@ func (x *examination) foreign() {
 	if x.f.Mode == mode.Userspace {
 		return
 	}
-	owned := plan.Owned(x.f.Kernel)
+	owned := plan.Owned(x.f.Kernel, nil)
 	for i := range x.f.Kernel.Virtuals {
 		k := x.f.Kernel.Virtuals[i].Key
 		_, ours := slices.BinarySearchFunc(owned, k, kernel.VirtualKey.Compare)

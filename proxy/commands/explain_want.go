@@ -12,7 +12,7 @@ import (
 // synced returns the kernel as it is after a sync of a table. What real servers that drain would have then is as it is
 // now, and so are routes and firewalls.
 func (c *explainCommand) synced(s *daemon.Setup, t sources.Table, have kernel.Observed) (kernel.Observed, error) {
-	p := plan.Diff(c.wantAtStart(s, t, &have), have)
+	p := plan.Once(c.wantAtStart(s, t, &have), have)
 	after, ok := plan.Advance(have, p.Ops)
 	if !ok {
 		return have, errors.New("what the kernel has after a sync is not known before it: svcproxy plan shows the sync")

@@ -43,11 +43,12 @@ func (a *announcer) Keep(m sources.Merged, have *kernel.Observed, hold bool) sou
 
 // Announce decides which VIPs are announced now.
 func (a *announcer) Announce(
-	f *frontend.Frontends, want *kernel.State, have *kernel.Observed,
+	f *frontend.Frontends, want *kernel.State, have *kernel.Observed, heard kernel.Now,
 ) (announce.Decision, time.Time) {
 	s, now := a.daemon.setup(), time.Now()
 	in := announce.Input{
-		Frontends: f, Want: want, Have: have, Missing: a.missing, WhyNot: s.mode().WhyNot, Starts: a.starts,
+		Frontends: f, Want: want, Have: have, Probed: heard.Probed, Taken: heard.Taken,
+		Missing: a.missing, WhyNot: s.mode().WhyNot, Starts: a.starts,
 	}
 	if drain := a.daemon.drained.State(); drain != nil {
 		in.Drained = drain.Since

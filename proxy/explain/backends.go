@@ -63,7 +63,7 @@ func stays(v kernel.Virtual) string {
 // owned reports whether the virtual server of the packet is ours.
 func (x *explainer) owned() bool {
 	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr, Proto: x.key.Proto, Port: x.key.Port}
-	return x.Kernel.Entries.Has(e) || slices.Contains(x.Kernel.Owned, x.key)
+	return x.Kernel.Entries.Has(e)
 }
 
 // backends lists the real servers of the virtual server, or in mode iptables those that

@@ -140,7 +140,7 @@ func (s *stage) Keep(m sources.Merged, have *kernel.Observed, hold bool) sources
 
 // Announce decides with the usual settings.
 func (s *stage) Announce(
-	f *frontend.Frontends, want *kernel.State, have *kernel.Observed,
+	f *frontend.Frontends, want *kernel.State, have *kernel.Observed, _ kernel.Now,
 ) (announce.Decision, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

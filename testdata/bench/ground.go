@@ -65,7 +65,7 @@ func whole(s kernel.State) kernel.State { return s }
 func (g *ground) toward(p *pass, part func(kernel.State) kernel.State) error {
 	have, err := g.kernel.Read(context.Background())
 	if err == nil {
-		g.plan = plan.Diff(part(wanted(table(p.size, p.family), have.Node)), have)
+		g.plan = plan.Once(part(wanted(table(p.size, p.family), have.Node)), have)
 	}
 	return err
 }
@@ -76,7 +76,7 @@ func (g *ground) clean() error {
 	if err != nil {
 		return err
 	}
-	return g.kernel.Apply(context.Background(), plan.Diff(kernel.State{}, have))
+	return g.kernel.Apply(context.Background(), plan.Once(kernel.State{}, have))
 }
 
 func (g *ground) close() { g.kernel.Close() }

@@ -79,7 +79,7 @@ func (b *bench) ours(p *pass) error {
 	t := table(p.size, p.family)
 	var todo kernel.Plan
 	want := wanted(t, have.Node)
-	if err := p.lap("diff, all new", func() error { todo = plan.Diff(want, have); return nil }); err != nil {
+	if err := p.lap("diff, all new", func() error { todo = plan.Once(want, have); return nil }); err != nil {
 		return err
 	}
 	if err := p.load(k, todo); err != nil {
@@ -100,7 +100,7 @@ func (b *bench) ours(p *pass) error {
 	if have, err = p.changes(k, t, have); err != nil {
 		return err
 	}
-	return p.lap("cleanup", func() error { return k.Apply(ctx, plan.Diff(kernel.State{}, have)) })
+	return p.lap("cleanup", func() error { return k.Apply(ctx, plan.Once(kernel.State{}, have)) })
 }
 
 // load carries a plan out, each part of it measured.
@@ -266,7 +266,7 @@ func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (k
 		err := errors.Join(
 			p.lap(c.row+": merge", func() error { merged = merge(c.now); return nil }),
 			p.lap(c.row+": rules", func() error { want = state(merged); return nil }),
-			p.lap(c.row+": diff", func() error { todo = plan.Diff(want, have); return nil }),
+			p.lap(c.row+": diff", func() error { todo = plan.Once(want, have); return nil }),
 		)
 		if err == nil && len(todo.Ops) > 0 {
 			err = errors.Join(

@@ -118,7 +118,7 @@ func (n *node) sync(t sources.Table, c mode.Config) {
 	want := n.mode.State(frontend.List(t, n.have.Node, c.Frontends), c)
 	n.apply(want)
 	n.compare(want)
-	if p := plan.Diff(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := plan.Once(want, n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next sync is not idle:\n%s", p)
 	}
 }
@@ -127,7 +127,7 @@ func (n *node) sync(t sources.Table, c mode.Config) {
 func (n *node) check(t sources.Table, c mode.Config) {
 	n.Helper()
 	n.read()
-	if p := plan.Diff(n.mode.State(frontend.List(t, n.have.Node, c.Frontends), c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
+	if p := plan.Once(n.mode.State(frontend.List(t, n.have.Node, c.Frontends), c), n.have); !p.Empty() || len(p.Conflicts) > 0 {
 		n.Errorf("the next full check is not idle:\n%s", p)
 	}
 }
@@ -164,7 +164,7 @@ func (n *node) read() {
 func (n *node) apply(want kernel.State) {
 	n.Helper()
 	n.count()
-	p := plan.Diff(want, n.have)
+	p := plan.Once(want, n.have)
 	if err := n.kernel.Apply(n.Context(), p); err != nil {
 		n.Error(err)
 	}

@@ -216,16 +216,12 @@ type World struct {
 	T      *rapid.T
 	Kernel *fake.Kernel
 	Now    time.Time
-	Owned  []kernel.VirtualKey
-	Drains []kernel.Drain
-	// Unremoved is set by tests in which ops fail.
-	Unremoved []kernel.RealKey
+	Memory kernel.Memory
 }
 
 func New(t *rapid.T, foreign kernel.State) *World {
 	w := &World{T: t, Now: start}
 	w.Kernel = fake.New(Names, Node, foreign)
-	w.Kernel.Now = func() time.Time { return w.Now }
 	return w
 }
 
@@ -234,19 +230,25 @@ func (w *World) Read() kernel.Observed {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	o.Owned, o.Drains, o.Unremoved = w.Owned, w.Drains, w.Unremoved
 	return o
 }
 
 // Sync does one round of the loop, and fails if an op is refused.
 func (w *World) Sync(want kernel.State) kernel.Plan {
 	have := w.Read()
-	p := plan.Diff(want, have)
+	p, then := plan.Diff(want, have, w.Memory, kernel.Now{Time: w.Now})
 	if err := w.Kernel.Apply(context.Background(), p); err != nil {
 		w.T.Fatalf("%v\nhave:\n%s\nwant:\n%s\nplan:\n%s", err, have, want, Text(p))
 	}
 	after := w.Read()
-	w.Owned, w.Drains = plan.Owned(&after), p.Drains
+	w.Memory = then
+	w.Memory.Owned = plan.Owned(&after, w.Memory.Owned)
+	return p
+}
+
+// Diff is the plan of the next round, from any reading.
+func (w *World) Diff(want kernel.State, have kernel.Observed) kernel.Plan {
+	p, _ := plan.Diff(want, have, w.Memory, kernel.Now{Time: w.Now})
 	return p
 }
 
@@ -278,7 +280,7 @@ func (w *World) DrawConns() {
 // Drift changes owned objects at random, as operators and other programs do.
 func (w *World) Drift() {
 	o := w.Read()
-	foreign := func(k kernel.VirtualKey) bool { return !slices.Contains(w.Owned, k) }
+	foreign := func(k kernel.VirtualKey) bool { return !slices.Contains(w.Memory.Owned, k) }
 	var ops []kernel.Op
 	some := func(label string) bool { return rapid.IntRange(0, 3).Draw(w.T, label) == 0 }
 	for i, e := range o.Entries.Slice() {

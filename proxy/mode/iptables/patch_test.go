@@ -67,7 +67,7 @@ func TestOneEndpointChangesOneChain(t *testing.T) {
 	before := stateOf(table, node, config)
 	table.Services = sources.ServicesOf(table.Services.Slice()...)
 	table.Services.At(7).Endpoints = table.Services.At(7).Endpoints[:4]
-	p := plan.Diff(stateOf(table, node, config), kernel.Observed{State: before, Names: config.Names})
+	p := plan.Once(stateOf(table, node, config), kernel.Observed{State: before, Names: config.Names})
 	want := "chain ipv4 nat KUBE-SVC-" + portHash("default/s00007", kernel.TCP)
 	if len(p.Ops) != 1 || p.Ops[0].Verb != kernel.Change || p.Ops[0].Object.String()[:len(want)] != want {
 		t.Errorf("got %s, want a change of %s", p, want)

@@ -46,8 +46,8 @@ func TestProperties(t *testing.T) {
 		if len(s.Virtuals)+s.Reals.Len()+len(s.Sets)+s.Entries.Len() > 0 {
 			t.Fatalf("objects of mode ipvs:\n%s", s)
 		}
-		have := kernel.Observed{State: s, Names: config.Names, Node: node, Cut: s.Policy.Cut}
-		if p := plan.Diff(s, have); !p.Empty() {
+		have := kernel.Observed{State: s, Names: config.Names, Node: node}
+		if p, _ := plan.Diff(s, have, kernel.Memory{Cut: s.Policy.Cut}, kernel.Now{}); !p.Empty() {
 			t.Fatalf("a kernel as wanted is changed:\n%s", p)
 		}
 		kept := have
