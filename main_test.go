@@ -204,12 +204,14 @@ var mayImport = map[string][]string{
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "proxy/web", "sources"},
 	"proxy/hooks":   {"kernel/machine", "proxy/events"},
 	"proxy/web":     {"proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
-	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/condition", "proxy/frontend", "proxy/mode", "proxy/status", "sources"},
+	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/condition", "proxy/frontend", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields", "sources/redact"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
-	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/probe", "proxy/status", "sources"},
-	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/screen", "sources"},
-	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
+	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/status", "sources"},
+	"proxy/status": {
+		"kernel", "proxy", "proxy/announce", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/screen", "sources",
+	},
+	"proxy/events": {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
 	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
@@ -434,6 +436,63 @@ func packages(t *testing.T) map[string][]string {
 	}
 }
 
+// onlookers are the packages that show what svcproxy does, and decide nothing.
+var onlookers = []string{
+	"proxy/status", "proxy/events", "proxy/metrics", "proxy/web", "proxy/explain", "proxy/doctor", "proxy/report",
+	"proxy/hooks", "proxy/screen",
+}
+
+// shown are the packages that onlookers may import: those with the values that they show, and those with what they need
+// for themselves, as their files, the programs that they start, and facts about the machine.
+var shown = []string{
+	"kernel", "kernel/trace", "proxy", "proxy/announce", "proxy/condition", "proxy/events", "proxy/frontend",
+	"proxy/health", "proxy/screen", "proxy/status", "sources",
+	"kernel/machine", "kernel/statefile", "sources/fields", "sources/redact",
+}
+
+// deciders are the functions that decide, of packages that onlookers import.
+var deciders = regexp.MustCompile(
+	`\b(announce\.(Step|Keep)|frontend\.List|health\.(Overlay|Step)|proxy\.New|sources\.Merge)\(`)
+
+// TestOnlookersImportValues: a package that looks on imports no adapter and no decider, and calls none.
+func TestOnlookersImportValues(t *testing.T) {
+	all := packages(t)
+	for _, name := range onlookers {
+		if _, exists := all[name]; !exists {
+			t.Errorf("there is no package %s", name)
+		}
+		for _, i := range all[name] {
+			if own, ok := strings.CutPrefix(i, module+"/"); ok && !slices.Contains(shown, own) {
+				t.Errorf("package %s looks on, and imports %s", name, own)
+			}
+		}
+		for file, text := range sourcesOf(t, name) {
+			if found := deciders.Find(text); found != nil {
+				t.Errorf("%s looks on, and calls %s", file, found)
+			}
+		}
+	}
+}
+
+// sourcesOf returns the Go files of a package by name, without its tests.
+func sourcesOf(t *testing.T, name string) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(cmp.Or(name, "."), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string][]byte{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		if texts[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return texts
+}
+
 // TestWhoIsUpIsCountedOnce: health decides which endpoints are up, and frontend.Counts counts them. A package that
 // looks at Endpoint.Spared counts by a rule of its own.
 func TestWhoIsUpIsCountedOnce(t *testing.T) {
@@ -442,17 +501,8 @@ func TestWhoIsUpIsCountedOnce(t *testing.T) {
 		if name == "proxy/health" || name == "proxy/frontend" || name == "sources" {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(cmp.Or(name, "."), "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text = bytes.ReplaceAll(text, []byte("health.Spared"), nil) // the cause
-			if !strings.HasSuffix(file, "_test.go") && spared.Match(text) {
+		for file, text := range sourcesOf(t, name) {
+			if spared.Match(bytes.ReplaceAll(text, []byte("health.Spared"), nil)) { // without the cause
 				t.Errorf("%s reads Endpoint.Spared", file)
 			}
 		}

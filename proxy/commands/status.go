@@ -46,7 +46,7 @@ func (s *statusCommand) flags(fs *pflag.FlagSet) {
 func (s *statusCommand) run(ctx context.Context, args []string) error {
 	format, err := status.ParseFormat(s.output)
 	if err != nil {
-		return err
+		return &cli.Error{Code: cli.Usage, Err: err}
 	}
 	service := ""
 	switch len(args) {
@@ -81,5 +81,8 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if err := status.Print(s.Out, st, v); err != nil {
 		return err
 	}
-	return st.Verdict(service)
+	if v := st.Verdict(service); v != status.Well {
+		return &cli.Error{Code: int(v)}
+	}
+	return nil
 }

@@ -118,7 +118,9 @@ func newConsole(o consoleOptions) *console {
 		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings, Conditions: o.conditions,
 	}
 	c.metrics = metrics.New(metrics.Options{
-		Version: o.about.Version, Rules: o.about.Mode == mode.IPTables, Status: c.reader.Status, Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Probes: c.probeStats, Log: o.log,
+		Version: o.about.Version, Rules: o.about.Mode == mode.IPTables, Status: c.reader.Status,
+		Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Late: c.lateness,
+		Outcomes: outcomes(), Log: o.log,
 	})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Eligible: c.inService, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{

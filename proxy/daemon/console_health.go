@@ -8,24 +8,36 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
+	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// probeStats is what the health checks have done.
-func (c *console) probeStats() probe.Stats {
+// lateness is how late probes started.
+func (c *console) lateness() metrics.Lateness {
 	if c.checker == nil {
-		return probe.Stats{}
+		return metrics.Lateness{}
 	}
-	return c.checker.Brief().Stats
+	s := c.checker.Stats()
+	return metrics.Lateness{Probes: s.Started, Sum: s.LateSum, Bounds: probe.LateBounds(), Counts: s.Late[:]}
+}
+
+// outcomes are all results that probes can have.
+func outcomes() []string {
+	var list []string
+	for _, o := range probe.Outcomes() {
+		list = append(list, o.String())
+	}
+	return list
 }
 
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
 	c.reader.Health, c.reader.Due, c.notify.probes = c.checker.View, c.checker.Due, c.checker.Alive
 	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table { return c.checker.Brief().Table }, Users: c.checker.ServicesOf}
-	c.checker.Probed = c.metrics.Probed
+	c.checker.Probed = func(of sources.CheckType, r probe.Result) {
+		c.metrics.Probed(of, r.Outcome.String(), r.Void(), r.Duration)
+	}
 	c.checker.Noticed = func(list []health.Event) {
 		c.health.Noticed(list)
 		c.metrics.Noticed(list)
@@ -79,7 +91,7 @@ func (c *console) wrong() []string {
 }
 
 // healthLines says what health checks find wrong with more than one endpoint.
-func healthLines(v checker.View) []string {
+func healthLines(v health.View) []string {
 	var lines []string
 	if v.Blind != "" {
 		lines = append(lines, "health checks tell nothing: "+v.Blind)

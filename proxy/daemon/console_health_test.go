@@ -9,10 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -29,7 +27,7 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 	n.write(mainFile + strings.NewReplacer("port = 80", "port = 80, targetPort = "+port, "10.2.0.1", own).Replace(web1) +
 		"[services.web.healthCheck]\ntype = \"tcp\"\ninterval = \"50ms\"\ntimeout = \"500ms\"\n")
 	n = restart(t, n.dir)
-	state := func() (status.Service, error) {
+	state := func() (status.Service, status.Verdict) {
 		st, err := n.client.Status(t.Context(), true)
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +51,8 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 	await("panic", func() bool { s, _ := state(); return s.State == status.Panic })
 	s, verdict := state()
 	e := s.Endpoints[0].Health
-	if cli.Code(verdict) != cli.Degraded || e.State != "down" || e.Cause != "spared" || e.Reason != "refused" || !strings.HasPrefix(e.Text, "down ") {
+	if verdict != status.Degraded ||
+		e.State != "down" || e.Cause != "spared" || e.Reason != "refused" || !strings.HasPrefix(e.Text, "down ") {
 		t.Errorf("%v %+v", verdict, e)
 	}
 	const line = "1 service in panic, first web (0 of 1 up)"
@@ -97,7 +96,7 @@ func TestHealthLines(t *testing.T) {
 		return health.Unusual{Service: service, Group: health.Group{Mode: m, Up: 1, Of: 4}}
 	}
 	table := sources.Table{Services: sources.ServicesOf(sources.Service{Namespace: "default", Name: "a"}, sources.Service{Namespace: "default", Name: "b"}, sources.Service{Namespace: "default", Name: "c"})}
-	v := checker.View{
+	v := health.View{
 		Table: table, Blind: "too many open files", Holding: time.Date(2026, 3, 1, 9, 31, 2, 0, time.UTC),
 		Unusual: []health.Unusual{group(0, health.OnBackups), group(1, health.BelowLimit), group(1, health.FailOpen), group(2, health.FailOpen)},
 	}
@@ -108,7 +107,7 @@ func TestHealthLines(t *testing.T) {
 	if got := healthLines(v); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	if got := healthLines(checker.View{Table: table}); len(got) > 0 {
+	if got := healthLines(health.View{Table: table}); len(got) > 0 {
 		t.Errorf("nothing is wrong: %q", got)
 	}
 }

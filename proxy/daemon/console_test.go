@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/doctor"
 	"github.com/svcproxy/svcproxy/proxy/events"
@@ -177,7 +176,7 @@ func TestConditionIsSaidEverywhere(t *testing.T) {
 	n.console.conditions.Set(condition.Unkept, "overrides.json", "no space left on device\n", "")
 	st, err := n.client.Status(t.Context(), false)
 	if err != nil || len(st.Conditions) != 1 || len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], line+" (since ") ||
-		cli.Code(st.Verdict("")) != cli.Degraded || !slices.Contains(st.Summary().Wrong, condition.Unkept.Meaning()) {
+		st.Verdict("") != status.Degraded || !slices.Contains(st.Summary().Wrong, condition.Unkept.Meaning()) {
 		t.Errorf("%+v, %q, %v, %q, %v", st.Conditions, st.Problems, st.Verdict(""), st.Summary().Wrong, err)
 	}
 	found := doctor.Examine(&doctor.Facts{Status: &st}).Findings
@@ -230,7 +229,8 @@ func TestFallbackIsSaidEverywhere(t *testing.T) {
 		t.Error("no svcproxy_mode_info")
 	}
 	st, err := n.client.Status(t.Context(), false)
-	if err != nil || len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], line) || cli.Code(st.Verdict("")) != cli.Degraded {
+	if err != nil || len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], line) ||
+		st.Verdict("") != status.Degraded {
 		t.Errorf("%q, %v, %v", st.Problems, st.Verdict(""), err)
 	}
 	if text := n.console.notify.status(); !strings.Contains(text, line) {

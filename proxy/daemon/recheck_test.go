@@ -9,7 +9,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
@@ -45,7 +44,7 @@ func TestPreferredModeCanBeUsedAgain(t *testing.T) {
 		t.Error(body)
 	}
 	st, err := n.client.Status(t.Context(), false)
-	if err != nil || st.Daemon.AvailableMode != "iptables" || cli.Code(st.Verdict("")) != cli.Degraded ||
+	if err != nil || st.Daemon.AvailableMode != "iptables" || st.Verdict("") != status.Degraded ||
 		len(st.Problems) != 1 || !strings.Contains(st.Problems[0], "iptables could be used now: restart svcproxy") {
 		t.Errorf("%q, %q, %v", st.Daemon.AvailableMode, st.Problems, err)
 	}

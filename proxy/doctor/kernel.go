@@ -8,7 +8,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/condition"
-	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -37,7 +36,7 @@ func modules(f *Facts) (list []Finding) {
 				"modprobe "+module+" && echo "+module+" > /etc/modules-load.d/"+module+".conf", "the scheduler %s is not loaded", name)...)
 		}
 	}
-	if f.Mode == mode.Userspace || !f.Configured {
+	if f.Mode == sources.ModeUserspace || !f.Configured {
 		return list
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Barred)) {
@@ -50,7 +49,7 @@ func modules(f *Facts) (list []Finding) {
 
 // schedulers lists those of the wanted virtual servers.
 func (f *Facts) schedulers() (names []string) {
-	if f.Want == nil || f.Mode == mode.Userspace {
+	if f.Want == nil || f.Mode == sources.ModeUserspace {
 		return nil
 	}
 	for i := range f.Want.Virtuals {
@@ -61,7 +60,7 @@ func (f *Facts) schedulers() (names []string) {
 
 // release reports faults of kernel releases that the configuration provokes.
 func release(f *Facts) []Finding {
-	if f.Kernel == nil || f.Mode != mode.IPVS {
+	if f.Kernel == nil || f.Mode != sources.ModeIPVS {
 		return nil
 	}
 	reuse, known := f.number("net.ipv4.vs.conn_reuse_mode")
@@ -74,7 +73,7 @@ func release(f *Facts) []Finding {
 
 // forwarding reports that packets do not pass this node.
 func forwarding(f *Facts) (list []Finding) {
-	if f.Mode == mode.Userspace {
+	if f.Mode == sources.ModeUserspace {
 		return nil
 	}
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // duplicate reports VIPs that another host has.
@@ -26,7 +26,7 @@ func firewall(f *Facts) (list []Finding) {
 		return nil
 	}
 	barriers, virtuals := f.Kernel.Firewall, f.Want.Virtuals
-	if f.Mode == mode.IPTables {
+	if f.Mode == sources.ModeIPTables {
 		barriers, virtuals = f.byRules()
 	}
 	for _, line := range kernel.Barred(barriers, virtuals) {
@@ -141,7 +141,7 @@ func routes(f *Facts) []Finding {
 
 // vips reports VIPs and virtual servers that the kernel lacks.
 func vips(f *Facts) []Finding {
-	if f.Kernel == nil || f.Fronts == nil || f.Want == nil || f.Mode == mode.Userspace {
+	if f.Kernel == nil || f.Fronts == nil || f.Want == nil || f.Mode == sources.ModeUserspace {
 		return nil
 	}
 	var missing []string

@@ -8,8 +8,8 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/condition"
-	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // configuration reports what is wrong with the files.
@@ -56,7 +56,7 @@ func running(f *Facts) []Finding {
 		mend = "systemctl restart svcproxy"
 	}
 	why := "the kernel goes on with what it has, but changes, health checks and repairs wait"
-	if f.Mode == mode.Userspace {
+	if f.Mode == sources.ModeUserspace {
 		why = "in mode userspace nothing is served without it"
 	}
 	return one(why, mend, "%s", f.NoAnswer)

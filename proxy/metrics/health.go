@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -40,6 +39,7 @@ type probes struct {
 	total    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	types    map[sources.CheckType]*probeType // does not change
+	outcomes []string
 
 	up, down atomic.Uint64 // changes of targets
 }
@@ -47,12 +47,13 @@ type probes struct {
 // probeType has the series of one type of probe, all of them from its first result on.
 type probeType struct {
 	once     sync.Once
-	results  []prometheus.Counter // by probe.Outcome
+	results  map[string]prometheus.Counter // by outcome
 	duration prometheus.Observer
 }
 
-func newProbes() *probes {
+func newProbes(outcomes []string) *probes {
 	p := &probes{
+		outcomes: outcomes,
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: "svcproxy", Name: "health_probes_total",
 			Help: "Results of probes. Result void is a failure of this node, which says nothing about the endpoint.",
@@ -71,8 +72,8 @@ func newProbes() *probes {
 
 func (p *probes) all() []prometheus.Collector { return []prometheus.Collector{p.total, p.duration} }
 
-// Probed counts the result of a probe: checker.Options.Probed.
-func (m *Metrics) Probed(of sources.CheckType, r probe.Result) {
+// Probed counts the result of a probe. A void one says nothing about the endpoint.
+func (m *Metrics) Probed(of sources.CheckType, outcome string, void bool, took time.Duration) {
 	p := m.probes
 	t := p.types[of]
 	if t == nil {
@@ -80,13 +81,14 @@ func (m *Metrics) Probed(of sources.CheckType, r probe.Result) {
 	}
 	t.once.Do(func() {
 		t.duration = p.duration.WithLabelValues(string(of))
-		for _, o := range probe.Outcomes() {
-			t.results = append(t.results, p.total.WithLabelValues(string(of), o.String()))
+		t.results = make(map[string]prometheus.Counter, len(p.outcomes))
+		for _, o := range p.outcomes {
+			t.results[o] = p.total.WithLabelValues(string(of), o)
 		}
 	})
-	t.results[r.Outcome].Inc()
-	if !r.Void() {
-		t.duration.Observe(r.Duration.Seconds())
+	t.results[outcome].Inc()
+	if !void {
+		t.duration.Observe(took.Seconds())
 	}
 }
 
@@ -127,19 +129,27 @@ func (s statusCollector) health(out output) {
 		out.gauge(healthOverrides, byVerb[string(verb)], string(verb))
 	}
 	if s.late != nil {
-		out <- lateness(s.late())
+		out <- s.late().histogram()
 	}
 	s.healthOfServices(out)
 }
 
-// lateness is the histogram of how late probes started.
-func lateness(s probe.Stats) prometheus.Metric {
+// Lateness is how long after they were due probes started.
+type Lateness struct {
+	Probes uint64
+	Sum    time.Duration
+	Bounds []time.Duration // of the buckets, without the last, which has none
+	Counts []uint64        // probes by bucket, one more than Bounds
+}
+
+// histogram exports the lateness.
+func (l Lateness) histogram() prometheus.Metric {
 	buckets, sum := map[float64]uint64{}, uint64(0)
-	for i, bound := range probe.LateBounds() {
-		sum += s.Late[i]
+	for i, bound := range l.Bounds {
+		sum += l.Counts[i]
 		buckets[bound.Seconds()] = sum
 	}
-	return prometheus.MustNewConstHistogram(healthLate, s.Started, s.LateSum.Seconds(), buckets)
+	return prometheus.MustNewConstHistogram(healthLate, l.Probes, l.Sum.Seconds(), buckets)
 }
 
 // healthOfServices exports the health of each service, and of each endpoint if there are few or it is asked for.

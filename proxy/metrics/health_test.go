@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 func TestHealthIsExported(t *testing.T) {
 	m := at(shop())
-	m.Probed(sources.CheckHTTP, probe.Result{Outcome: probe.OK, Duration: 3 * time.Millisecond})
-	m.Probed(sources.CheckHTTP, probe.Result{Outcome: probe.Status, Code: 503, Duration: time.Millisecond})
-	m.Probed(sources.CheckHTTP, probe.Result{Outcome: probe.Void, Duration: time.Second})
+	m.Probed(sources.CheckHTTP, "ok", false, 3*time.Millisecond)
+	m.Probed(sources.CheckHTTP, "status", false, time.Millisecond)
+	m.Probed(sources.CheckHTTP, "void", true, time.Second)
 	m.Noticed([]health.Event{{Kind: health.WentUp}, {Kind: health.WentUp, Run: 2}, {Kind: health.WentDown, Run: 3}, {Kind: health.IsHeld, Run: 3}, {Kind: health.IsHeld}, {Kind: health.IsReleased}})
 	lines := scrape(t, m, "")
 	wantLines(t, lines,
@@ -97,18 +96,16 @@ func TestHealthOfServicesAfterTheLastEndpoint(t *testing.T) {
 // Results come from many goroutines, and often.
 func TestProbedDoesNotAllocate(t *testing.T) {
 	m := at(status.Status{})
-	result := probe.Result{Outcome: probe.OK, Duration: time.Millisecond}
-	if n := testing.AllocsPerRun(100, func() { m.Probed(sources.CheckTCP, result) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { m.Probed(sources.CheckTCP, "ok", false, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkProbed(b *testing.B) {
 	m := at(status.Status{})
-	result := probe.Result{Outcome: probe.OK, Duration: time.Millisecond}
 	b.RunParallel(func(b *testing.PB) {
 		for b.Next() {
-			m.Probed(sources.CheckTCP, result)
+			m.Probed(sources.CheckTCP, "ok", false, time.Millisecond)
 		}
 	})
 }

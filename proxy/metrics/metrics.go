@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -28,9 +27,10 @@ type Options struct {
 	Queued func() time.Time
 	// Work is what the kernel was asked for so far.
 	Work func() Work
-	// Probes is what the health checks have done; nil without them.
-	Probes func() probe.Stats
-	Log    *slog.Logger
+	// Late is how late probes started; nil without health checks. Outcomes are all results that probes can have.
+	Late     func() Lateness
+	Outcomes []string
+	Log      *slog.Logger
 }
 
 // Metrics serves /metrics. All methods but Synced may be called from any goroutine.
@@ -51,7 +51,8 @@ type Metrics struct {
 func New(o Options) *Metrics {
 	m := &Metrics{
 		options: o, registry: prometheus.NewRegistry(),
-		kubeProxy: newKubeProxy(o.Queued, o.Work), syncs: newSyncs(), restClient: newRESTClient(), reloads: newReloads(), probes: newProbes(),
+		kubeProxy: newKubeProxy(o.Queued, o.Work), syncs: newSyncs(), restClient: newRESTClient(), reloads: newReloads(),
+		probes: newProbes(o.Outcomes),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "svcproxy_build_info", Help: "Always 1. The version of svcproxy and of the Go it was built with.",
@@ -90,6 +91,7 @@ func (m *Metrics) collectorOf(s status.Status, endpoints string) statusCollector
 		traffic = m.traffic.update(s.Services)
 	}
 	return statusCollector{
-		status: s, traffic: traffic, frontends: m.options.Frontends(), probes: m.probes, late: m.options.Probes, endpoints: endpoints,
+		status: s, traffic: traffic, frontends: m.options.Frontends(), probes: m.probes,
+		late: m.options.Late, endpoints: endpoints,
 	}
 }

@@ -40,7 +40,7 @@ func at(s status.Status) *Metrics {
 		},
 		Queued: func() time.Time { return time.Unix(1700000000, 5e8) },
 		Work:   func() Work { return work },
-		Probes: func() probe.Stats { return late },
+		Late:   func() Lateness { return late }, Outcomes: []string{"void", "ok", "status", "timeout"},
 	})
 }
 
@@ -64,7 +64,9 @@ var work = Work{
 }
 
 // late are four probes: one on time, two a little late, one 12 s late.
-var late = probe.Stats{Started: 4, LateSum: 12*time.Second + 60*time.Millisecond, Late: [12]uint64{0: 1, 3: 2, 11: 1}}
+var late = Lateness{
+	Probes: 4, Sum: 12*time.Second + 60*time.Millisecond, Counts: []uint64{0: 1, 3: 2, 11: 1}, Bounds: probe.LateBounds(),
+}
 
 // scrape returns the lines that are not comments.
 func scrape(t *testing.T, m *Metrics, query string) []string {
@@ -372,7 +374,7 @@ func TestNames(t *testing.T) {
 	m := at(shop())
 	m.Request("200", "GET", "api:6443")
 	m.Latency("GET", "api:6443", time.Second)
-	m.Probed(sources.CheckTCP, probe.Result{Outcome: probe.OK})
+	m.Probed(sources.CheckTCP, "ok", false, 0)
 	now := prometheus.NewRegistry()
 	now.MustRegister(m.collectorOf(shop(), "*"))
 	metrics, err := prometheus.Gatherers{m.registry, now}.Gather()

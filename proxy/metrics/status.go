@@ -5,7 +5,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -48,8 +47,8 @@ type statusCollector struct {
 	traffic   []status.Traffic    // of status.Services; nil if nothing is counted
 	frontends *frontend.Frontends // nil before the first plan
 	probes    *probes
-	late      func() probe.Stats // nil without health checks
-	endpoints string             // whose endpoints have series: a service's name, "*", or "" for none
+	late      func() Lateness // nil without health checks
+	endpoints string          // whose endpoints have series: a service's name, "*", or "" for none
 }
 
 // Describe sends nothing, so that the collector is unchecked: its series differ from scrape to scrape.

@@ -8,14 +8,13 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 // checks is what a builder knows of health checks and orders. A nil one knows of none.
 type checks struct {
 	in      Input
-	view    *checker.View
+	view    *health.View
 	explain health.Explainer
 	groups  map[string][]health.Group // those whose mode is not Normal, by service
 
@@ -198,11 +197,11 @@ func (c *checks) all(services []Service) *Health {
 	v := c.view
 	h := &Health{
 		Targets: len(v.Known.Verdicts.Of), States: map[HealthState]int{}, Blind: v.Blind, Held: c.in.at(v.Holding), Overrides: []Override{},
-		ExecWaiting: v.Stats.Overdue, ExecWaitingSince: c.in.at(v.Stats.OverdueSince),
-		Probes: Probes{Started: v.Stats.Started, Void: v.Stats.Void, InFlight: v.Stats.InFlight, LateMaxSeconds: seconds(v.Stats.LateMax)},
-	}
-	if v.Stats.Started > 0 {
-		h.Probes.LateSeconds = seconds(v.Stats.LateQuantile(0.99))
+		ExecWaiting: v.Probes.Overdue, ExecWaitingSince: c.in.at(v.Probes.OverdueSince),
+		Probes: Probes{
+			Started: v.Probes.Started, Void: v.Probes.Void, InFlight: v.Probes.InFlight,
+			LateSeconds: seconds(v.Probes.Late99), LateMaxSeconds: seconds(v.Probes.LateMax),
+		},
 	}
 	for _, p := range health.Phases() {
 		h.States[HealthState(p.String())] = 0

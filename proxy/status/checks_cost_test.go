@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -14,7 +13,7 @@ func TestHealthThatIsNotUsedCostsNothing(t *testing.T) {
 	in := big(100, 10)
 	allocs := func() float64 { return testing.AllocsPerRun(5, func() { New(in) }) }
 	without := allocs()
-	in.Health = &checker.View{Now: in.Now, Table: in.Snapshot.Table}
+	in.Health = &health.View{Now: in.Now, Table: in.Snapshot.Table}
 	if with := allocs(); with > without+1 { // the runtime allocates, too
 		t.Errorf("%v allocations, %v without a checker", with, without)
 	}
@@ -29,7 +28,7 @@ func checkedInput(services, endpoints int) Input {
 	table := in.Snapshot.Table
 	check := sources.DefaultHealthCheck()
 	check.Probe.Type = sources.CheckTCP
-	view := checker.View{Now: in.Now, Known: health.Known{Verdicts: health.Verdicts{Of: map[health.Key]health.Verdict{}}}}
+	view := health.View{Now: in.Now, Known: health.Known{Verdicts: health.Verdicts{Of: map[health.Key]health.Verdict{}}}}
 	view.Table.Services = sources.ServicesOf(table.Services.Slice()...)
 	for _, s := range view.Table.Services.All() {
 		s.HealthCheck = &check

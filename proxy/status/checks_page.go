@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
@@ -82,7 +81,7 @@ func PrintChecks(w io.Writer, st Status, v View) error {
 func (st *Status) Lacks(names []string) error {
 	for _, name := range names {
 		if len(st.named(name)) == 0 {
-			return &cli.Error{Code: cli.Failed, Err: fmt.Errorf("no service %s", name), Hint: "svcproxy status lists all"}
+			return &NoServiceError{name}
 		}
 	}
 	return nil

@@ -8,8 +8,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
-	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -21,7 +19,7 @@ type probes struct {
 	overrides health.Overrides
 	table     sources.Table // with the defaults of the node
 	served    health.Overlaid
-	stats     probe.Stats
+	probes    health.Probes
 }
 
 func (p *probes) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
@@ -36,12 +34,12 @@ func (p *probes) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.
 	return m, p.served.Wake
 }
 
-func (p *probes) view() checker.View {
+func (p *probes) view() health.View {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return checker.View{
+	return health.View{
 		Now: time.Now(), Known: health.Known{Verdicts: p.board.Verdicts(), Overrides: p.overrides},
-		Table: p.table, Unusual: p.served.Unusual, Blind: p.board.Blind(), Holding: p.board.Holding(), Stats: p.stats,
+		Table: p.table, Unusual: p.served.Unusual, Blind: p.board.Blind(), Holding: p.board.Holding(), Probes: p.probes,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/condition"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -32,7 +32,7 @@ type Input struct {
 	Conditions []condition.Condition
 	Warnings   []string // in addition to the snapshot's
 	// Health is what is known of health checks and orders; nil if nothing is.
-	Health *checker.View
+	Health *health.View
 }
 
 // maxSourceErrors bounds the errors that are listed for one source.

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/proxy"
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -90,8 +89,8 @@ func TestListsAreDocumented(t *testing.T) {
 	}
 	for _, s := range status.States() {
 		code := ""
-		if s.ExitCode() != cli.OK {
-			code = fmt.Sprintf(" (%d)", s.ExitCode())
+		if s.Verdict() != status.Well {
+			code = fmt.Sprintf(" (%d)", s.Verdict())
 		}
 		row(string(s), s.Meaning()+code)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -21,13 +20,13 @@ const (
 	JSON  Format = "json"
 )
 
-// ParseFormat parses the name of a format. An error has the exit code cli.Usage.
+// ParseFormat parses the name of a format.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(name); f {
 	case Table, Wide, JSON:
 		return f, nil
 	}
-	return "", &cli.Error{Code: cli.Usage, Err: fmt.Errorf("output %q: want table, wide or json", name)}
+	return "", fmt.Errorf("output %q: want table, wide or json", name)
 }
 
 // View is what Print shows, and on what.
@@ -48,7 +47,7 @@ func Print(w io.Writer, st Status, v View) error {
 	if v.Service != "" {
 		st.Services = st.named(v.Service)
 		if len(st.Services) == 0 {
-			return &cli.Error{Code: cli.Failed, Err: fmt.Errorf("no service %s", v.Service), Hint: "svcproxy status lists all"}
+			return &NoServiceError{v.Service}
 		}
 	}
 	if v.Digest && v.Format == JSON {
@@ -90,31 +89,4 @@ func (st *Status) named(name string) []Service {
 		}
 	}
 	return found
-}
-
-// Verdict is the error that `svcproxy status [SERVICE]` ends with: nil, or a
-// *cli.Error with the exit code cli.Degraded or cli.NoBackends and no text. With a
-// service, only the state of that service counts.
-func (st *Status) Verdict(service string) error {
-	list, degraded := st.Services, len(st.Problems) > 0 || st.Totals.Barred > 0
-	if service != "" {
-		list, degraded = st.named(service), false
-	}
-	empty := false
-	for i := range list {
-		degraded = degraded || len(list[i].Withheld) > 0
-		switch list[i].State.ExitCode() {
-		case cli.Degraded:
-			degraded = true
-		case cli.NoBackends:
-			empty = true
-		}
-	}
-	switch {
-	case degraded:
-		return &cli.Error{Code: cli.Degraded}
-	case empty:
-		return &cli.Error{Code: cli.NoBackends}
-	}
-	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/health"
-	"github.com/svcproxy/svcproxy/proxy/health/checker"
 )
 
 // counterAge bounds the age of counters that are used again. So however many
@@ -25,7 +24,7 @@ type Reader struct {
 	Daemon   func() Daemon // returns the daemon as it is now
 	Counters Counter       // nil: no counters
 	// Health, if set, returns what is known of health checks and orders.
-	Health func() checker.View
+	Health func() health.View
 	// Due, if set, returns when a target is probed next; false if it is not known.
 	Due func(health.Key) (time.Time, bool)
 	// Conditions are those of this svcproxy; nil is none.

@@ -23,7 +23,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/announce"
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/events"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/health"
@@ -376,9 +375,8 @@ func (s *stage) status(args []string, to string) {
 	}
 	var b bytes.Buffer
 	s.check(status.Print(&b, st, v))
-	var verdict *cli.Error
-	if errors.As(st.Verdict(v.Service), &verdict) {
-		fmt.Fprintf(&b, "exit %d\n", verdict.Code)
+	if verdict := st.Verdict(v.Service); verdict != status.Well {
+		fmt.Fprintf(&b, "exit %d\n", verdict)
 	}
 	s.want(to, b.String())
 }

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
@@ -45,15 +44,15 @@ func (s State) Meaning() string { return states.Find(s).Meaning }
 // Style is how the state looks on a terminal and on the web page.
 func (s State) Style() screen.Style { return states.Find(s).Style }
 
-// ExitCode is what `svcproxy status` exits with for a service in this state.
-func (s State) ExitCode() int {
+// Verdict is what a service in this state means for the whole.
+func (s State) Verdict() Verdict {
 	switch {
 	case s == NoBackends:
-		return cli.NoBackends
+		return Empty
 	case s.Style() == screen.Bad:
-		return cli.Degraded
+		return Degraded
 	}
-	return cli.OK
+	return Well
 }
 
 // Trouble reports whether an operator should look at a service in this state.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy"
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -153,25 +152,20 @@ func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		st      *Status
 		service string
-		want    int
+		want    Verdict
 	}{
-		"all well":                   {st(Serving, NotServed, Partly), "", cli.OK},
-		"without backends":           {st(Serving, NoBackends), "", cli.NoBackends},
-		"another is without":         {st(Serving, NoBackends), "s0", cli.OK},
-		"this one is without":        {st(Serving, NoBackends), "s1", cli.NoBackends},
-		"degraded first":             {st(NoBackends, Conflicting), "", cli.Degraded},
-		"degraded as a whole":        {degraded, "", cli.Degraded},
-		"degraded, but not this one": {degraded, "s0", cli.OK},
-		"left out":                   {st(LeftOut), "s0", cli.Degraded},
-		"refused":                    {st(Refused), "", cli.Degraded},
+		"all well":                   {st(Serving, NotServed, Partly), "", Well},
+		"without backends":           {st(Serving, NoBackends), "", Empty},
+		"another is without":         {st(Serving, NoBackends), "s0", Well},
+		"this one is without":        {st(Serving, NoBackends), "s1", Empty},
+		"degraded first":             {st(NoBackends, Conflicting), "", Degraded},
+		"degraded as a whole":        {degraded, "", Degraded},
+		"degraded, but not this one": {degraded, "s0", Well},
+		"left out":                   {st(LeftOut), "s0", Degraded},
+		"refused":                    {st(Refused), "", Degraded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cli.OK
-			var e *cli.Error
-			if errors.As(c.st.Verdict(c.service), &e) {
-				got = e.Code
-			}
-			if got != c.want {
+			if got := c.st.Verdict(c.service); got != c.want {
 				t.Errorf("exit code %d, want %d", got, c.want)
 			}
 		})
@@ -244,11 +238,11 @@ func TestStep(t *testing.T) {
 func TestVerdictOfAFirewallInTheWay(t *testing.T) {
 	in := big(1, 1)
 	in.Snapshot.Report.Causes = proxy.CausesOf(proxy.CauseStart)
-	if st := New(in); cli.Code(st.Verdict("")) != cli.OK {
+	if st := New(in); st.Verdict("") != Well {
 		t.Errorf("without one: %v", st.Problems)
 	}
 	in.Snapshot.Warnings, in.Snapshot.Barred = []string{"iptables filter INPUT: no rule accepts"}, 1
-	if st := New(in); cli.Code(st.Verdict("")) != cli.Degraded {
-		t.Error("exit code", cli.Code(st.Verdict("")))
+	if st := New(in); st.Verdict("") != Degraded {
+		t.Error("exit code", st.Verdict(""))
 	}
 }

@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 
-	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -23,7 +22,7 @@ const maxSummaryLines = 10
 
 // Summary returns the summary.
 func (st *Status) Summary() Summary {
-	s := Summary{Code: cli.Code(st.Verdict("")), Wrong: []string{}, Empty: []string{}}
+	s := Summary{Code: int(st.Verdict("")), Wrong: []string{}, Empty: []string{}}
 	add := func(n int, one, many string) {
 		switch {
 		case n == 1:
@@ -75,6 +74,6 @@ func (st *Status) Summary() Summary {
 	}
 	add(st.Totals.Barred, "warning of a firewall", "warnings of a firewall")
 	say(st.Daemon.SteppedDown() != "", "mode "+st.Daemon.Mode+" instead of a better one")
-	say(s.Code != cli.OK && len(s.Wrong) == 0, "degraded")
+	say(s.Code != int(Well) && len(s.Wrong) == 0, "degraded")
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
@@ -115,9 +116,9 @@ func (b *bench) load(l load, table sources.Table, resident int64) error {
 	time.Sleep(2 * l.interval) // every target was probed
 	wake <- struct{}{}
 	debug.FreeOSMemory() // svcproxy does so after a sync, too
-	before, used, began := c.Brief().Stats, ownTime(), time.Now()
+	before, used, began := c.Stats(), ownTime(), time.Now()
 	time.Sleep(loadLength)
-	after, took := c.Brief().Stats, time.Since(began)
+	after, took := c.Stats(), time.Since(began)
 	used = ownTime() - used
 	started := after.Started - before.Started
 	if want := float64(l.targets) * took.Seconds() / l.interval.Seconds(); float64(started) < want*0.9 {
@@ -157,7 +158,7 @@ func lateness(before, after probe.Stats, q float64) time.Duration {
 }
 
 // down counts the endpoints that are not up.
-func down(v checker.View) (n int64) {
+func down(v health.View) (n int64) {
 	for _, verdict := range v.Known.Verdicts.Of {
 		if !verdict.Phase.IsUp() {
 			n++

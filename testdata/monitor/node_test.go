@@ -87,7 +87,9 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 			seen.Noticed(list)
 			n.metrics.Noticed(list)
 		},
-		Probed: func(of sources.CheckType, r probe.Result) { n.metrics.Probed(of, r) },
+		Probed: func(of sources.CheckType, r probe.Result) {
+			n.metrics.Probed(of, r.Outcome.String(), r.Void(), r.Duration)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +121,17 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 			return status.Daemon{Version: "1.0.0", Node: here.Name, PID: os.Getpid(), Started: started, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)", Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"}}
 		},
 	}
+	var outcomes []string
+	for _, o := range probe.Outcomes() {
+		outcomes = append(outcomes, o.String())
+	}
 	n.metrics = metrics.New(metrics.Options{
-		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work, Probes: func() probe.Stats { return checks.Brief().Stats },
+		Version: "1.0.0", Log: log, Status: reader.Status, Queued: n.proxy.Queued, Work: n.meter.work,
+		Late: func() metrics.Lateness {
+			s := checks.Stats()
+			return metrics.Lateness{Probes: s.Started, Sum: s.LateSum, Bounds: probe.LateBounds(), Counts: s.Late[:]}
+		},
+		Outcomes:  outcomes,
 		Frontends: func() *frontend.Frontends { return n.proxy.Snapshot().Frontends },
 	})
 	healthz := &web.Listener{Name: "healthz", Log: log, Handler: web.Health{

@@ -409,7 +409,7 @@ func TestFollowsTheTable(t *testing.T) {
 			t.Errorf("%s is still there", key)
 		}
 	}
-	if n := r.View().Stats.Targets; n != 2 || len(of) != 2 {
+	if n := r.Stats().Targets; n != 2 || len(of) != 2 {
 		t.Errorf("%d targets, %d verdicts", n, len(of))
 	}
 }

@@ -43,8 +43,11 @@ func (s *Stats) finish(r Result) {
 	}
 }
 
-// LateQuantile returns an upper bound of the lateness of the fraction q of all probes.
+// LateQuantile returns an upper bound of the lateness of the fraction q of all probes; 0 without any.
 func (s *Stats) LateQuantile(q float64) time.Duration {
+	if s.Started == 0 {
+		return 0
+	}
 	var seen uint64
 	for i, n := range s.Late[:len(lateBounds)] {
 		if seen += n; float64(seen) >= q*float64(s.Started) {
