@@ -279,7 +279,11 @@ var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "
 	"github.com/coreos/go-iptables", "github.com/google/nftables"}
 
 // productModules are the libraries that the product itself imports, not only its tests.
-var productModules = append(slices.Clone(kernelModules), "github.com/BurntSushi/toml", "github.com/google/renameio")
+var productModules = append(slices.Clone(kernelModules), "github.com/BurntSushi/toml", "github.com/fsnotify/fsnotify", "github.com/google/renameio")
+
+// systemCalls are packages above kernel that make system calls which the standard library has not: one opens sockets, one
+// asks when a file was made, and on which mount it is.
+var systemCalls = []string{"proxy/health/probe", "sources/file"}
 
 func TestImportsPointDown(t *testing.T) {
 	unused := slices.Clone(productModules)
@@ -298,8 +302,8 @@ func TestImportsPointDown(t *testing.T) {
 			if strings.HasPrefix(i, "k8s.io/") && name != "sources/apiserver" {
 				t.Errorf("package %s imports %s: only sources/apiserver talks to one", path.Join("svcproxy", name), i)
 			}
-			if name == "proxy/health/probe" && strings.HasPrefix(i, "golang.org/x/sys") {
-				continue // it opens sockets by system calls
+			if slices.Contains(systemCalls, name) && strings.HasPrefix(i, "golang.org/x/sys") {
+				continue
 			}
 			if !strings.HasPrefix(name, "kernel/") && slices.ContainsFunc(kernelModules, func(m string) bool { return strings.HasPrefix(i, m) }) {
 				t.Errorf("package %s imports %s: only those below kernel talk to it", path.Join("svcproxy", name), i)
@@ -308,6 +312,23 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	if len(unused) > 0 {
 		t.Errorf("no package imports %v", unused)
+	}
+}
+
+// TestLibraries: the program is made with the libraries that the project chose.
+func TestLibraries(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	all := strings.Fields(string(out))
+	for _, library := range []string{
+		"github.com/moby/ipvs", "github.com/vishvananda/netlink", "github.com/coreos/go-iptables/iptables",
+		"github.com/fsnotify/fsnotify", "github.com/BurntSushi/toml", "github.com/spf13/pflag",
+	} {
+		if !slices.Contains(all, library) {
+			t.Errorf("svcproxy does not use %s", library)
+		}
 	}
 }
 

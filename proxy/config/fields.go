@@ -206,7 +206,7 @@ var mainFields = []field{
 		func(c *Config) *[]string { return &c.File.Paths }, paths, []string{"/etc/svcproxy/services.toml", "/etc/svcproxy/services.d/*.toml"}),
 	define("sources.file.watch", "", zero|restart, "follow changes as they happen; false: every configSyncPeriod",
 		func(c *Config) *bool { return &c.File.Watch }, fields.Bool, true),
-	define("sources.file.debounce", "", zero|restart, "how long a file must have no change before it is read",
+	define("sources.file.debounce", "", zero|restart, "how long a file that is written in place must not change before it is read",
 		func(c *Config) *time.Duration { return &c.File.Debounce }, fields.Duration, 50*time.Millisecond),
 
 	define("sources.apiserver.enabled", "", zero|restart, "take services from a Kubernetes API server",

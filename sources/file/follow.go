@@ -2,55 +2,55 @@ package file
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
-// follower is one run of a Source: its watches and the content that it has read. Only the goroutine of Watch
-// uses it.
+// follower is one run of a Source: its watches and what it has read. Only the goroutine of Watch uses it.
 type follower struct {
 	o       Options
-	store   *store
+	now     func() time.Time
+	guard   *guard
 	listing *listing
-	saver   *saver          // nil without Options.Keep
-	watcher *watcher        // nil when not watching
-	names   map[string]bool // real paths that had events since the last reading
-	relist  bool            // the names do not cover all that may have changed
-	last    time.Time       // when the last reading ended
-	delay   time.Duration   // how long there must be no event before the next reading
-	limited bool            // the last wait ended in the middle of events
-	logged  map[string]bool // warnings
+	saver   *saver            // nil without Options.Keep
+	watcher *fsnotify.Watcher // nil when not watching
+
+	names  map[string]bool // real paths that had events since the last reading
+	relist bool            // the names do not cover all that may have changed
+	seen   time.Time       // when the first of these events came; zero: there was none
+	pace   pace
 
 	unwatched map[string]bool // directories that cannot be watched
 	retry     time.Time       // when to try to watch again
 	mountsAt  time.Time       // when to look for mounts again
 
+	logged   map[string]bool           // warnings
 	warnings *atomic.Pointer[[]string] // the Source's
+	progress *progress                 // of the first reading
+
+	stats, reads int // stat calls and files read: the cost of a reading
 }
 
 func (s *Source) follow() *follower {
 	f := &follower{
-		o:     s.o,
-		store: newStore(),
-		names: map[string]bool{},
-		delay: s.o.Debounce,
-
-		logged:    map[string]bool{},
-		unwatched: map[string]bool{},
-
-		warnings: &s.warnings,
+		o: s.o, now: time.Now, guard: newGuard(waits{s.o.Debounce, s.o.quiet, fileTick()}), names: map[string]bool{},
+		unwatched: map[string]bool{}, logged: map[string]bool{}, warnings: &s.warnings, progress: &s.progress,
 	}
 	if s.o.Keep != "" {
-		f.store.backups = openBackups(s.o.Keep, s.o.Log)
+		f.guard.backups = openBackups(s.o.Keep, s.o.Log)
 		f.saver = newSaver(s.o.Keep, s.o.Keeper, s.o.Log)
 		for dir, point := range f.saver.points {
-			f.store.mounts[dir] = mount{point: point}
+			f.guard.mounts[dir] = mount{point: point}
 		}
 	}
-	f.mountsAt = f.store.now().Add(f.o.remount)
-	f.store.optional, f.store.quiet, f.store.progress = s.o.Optional, s.o.quiet, &s.progress
+	f.mountsAt = f.now().Add(f.o.remount)
 	if s.o.Watch {
 		f.startWatcher()
 	}
@@ -62,36 +62,37 @@ func (f *follower) close() {
 		f.saver.close()
 	}
 	if f.watcher != nil {
-		f.watcher.close()
+		f.watcher.Close()
 	}
 }
 
-// first is the first reading. The content that earlier runs kept replaces that of refused files, and of files
-// in a directory that is missing, that is no longer mounted or that cannot be listed. Kept content of files that have left is deleted.
+// first is the first reading. The content that earlier runs kept replaces that of refused files, and of files in a
+// directory that is missing, that is no longer mounted or that cannot be listed. Kept content of files that have left
+// is deleted.
 func (f *follower) first() {
-	s := f.store
 	f.read(scope{all: true})
-	defer func() { s.starting, s.backups = false, nil }()
-	if s.backups == nil {
+	g := f.guard
+	defer func() { g.starting, g.backups = false, nil }()
+	if g.backups == nil {
 		return
 	}
-	for _, path := range s.backups.others(s.records) {
+	for _, path := range g.backups.others(g.files) {
 		if f.listing.mayHold(path) {
-			r := s.record(path, f.listing)
-			if _, missing := slices.BinarySearch(f.listing.missing, path); missing && r.good {
-				r.gone(path)
+			if g.file(path).served != nil && f.listing.named[path] {
+				g.take(path, look{absent: true, named: true}, true, f.now())
 			}
 		} else {
-			s.unsaved[path] = nil
+			g.unsaved[path] = nil
 		}
 	}
-	s.absent = s.missed(f.listing)
+	g.directories(f.listing, f.now())
+	f.logWarnings()
 }
 
 // save has the copies on disk follow what is served.
 func (f *follower) save() {
-	if copies := f.store.takeUnsaved(); f.saver != nil {
-		f.saver.save(copies, f.store.mountPoints())
+	if copies := f.guard.takeUnsaved(); f.saver != nil {
+		f.saver.save(copies, f.guard.mountPoints())
 	}
 }
 
@@ -101,24 +102,41 @@ type scope struct {
 	asked bool // a Reload asks for the present content: do not wait for the end of a write
 }
 
-// read reads what has changed, or everything, and reports whether the outcome changed. If the events name all that
-// changed, it looks at those files alone, so an edit costs as much as the edited file.
+// read looks at what may have changed, or at everything, and reports whether the outcome changed. If the events name
+// all that changed, it looks at those files alone, so an edit costs as much as the edited file.
 func (f *follower) read(sc scope) (changed bool) {
-	files, ok := f.listed()
-	if sc.all || !ok {
-		f.listing = list(f.o.Paths, f.o.Literal, f.watch)
-		f.unwatch()
-		changed = f.store.update(f.listing, sc)
-	} else {
-		changed = f.store.refresh(f.listing, files, sc)
+	at, g := f.now(), f.guard
+	if f.dirty() {
+		f.pace = f.pace.read(at, f.o.Debounce)
 	}
-	f.names, f.relist = map[string]bool{}, false
+	paths, ok := f.concerned(at)
+	if sc.all || !ok {
+		f.list()
+		f.listing.elsewhere = f.listing.lostMounts(g.mounts)
+		paths = f.everything()
+	}
+	f.names, f.relist, f.seen = map[string]bool{}, false, time.Time{}
+	refused, left := 0, false
+	for i, path := range paths {
+		if now, news := f.look(path, sc.all); news {
+			left = left || now.absent && !now.named && g.pending[path].since.IsZero()
+			changed = g.take(path, now, sc.asked, at) || changed
+			if f := g.files[path]; f != nil && len(f.problems) > 0 {
+				refused += len(now.content.Data)
+			}
+		}
+		f.progress.set(i+1, len(paths))
+	}
+	if left {
+		g.leaving(at)
+	}
+	if sc.all || !ok {
+		changed = g.directories(f.listing, at) || changed
+	}
 	f.logWarnings()
-	if f.store.refused >= large {
+	if refused >= large {
 		debug.FreeOSMemory()
 	}
-	f.store.refused = 0
-	f.last = f.store.now()
 	return changed
 }
 
@@ -127,12 +145,20 @@ func (f *follower) read(sc scope) (changed bool) {
 // refused one has no sync.
 const large = 1 << 20
 
-// listed updates the listing with the names that had events and returns the files to look at. It returns false
-// if everything must be listed again.
-func (f *follower) listed() (files []string, ok bool) {
-	files = f.store.due(f.store.now())
-	if f.listing == nil || f.relist || f.store.relistDue(f.store.now()) || len(f.listing.elsewhere) > 0 {
+// dirty reports whether something may have changed since the last reading.
+func (f *follower) dirty() bool { return len(f.names) > 0 || f.relist }
+
+// concerned updates the listing with the names that had events and returns the files to look at. It returns false if
+// everything must be listed again.
+func (f *follower) concerned(at time.Time) (files []string, ok bool) {
+	if f.listing == nil || f.relist || len(f.listing.elsewhere) > 0 {
 		return nil, false // a file elsewhere ends the wait for the mount
+	}
+	for _, path := range f.guard.due(at) {
+		if f.guard.files[path] == nil || f.guard.pending[path].now.absent {
+			return nil, false // a directory, or a file whose directory may be gone by now
+		}
+		files = append(files, path)
 	}
 	for name := range f.names {
 		more, ok := f.listing.refresh(name)
@@ -141,114 +167,58 @@ func (f *follower) listed() (files []string, ok bool) {
 		}
 		files = append(files, more...)
 	}
-	return files, true
+	slices.Sort(files)
+	return slices.Compact(files), true
 }
 
-// note records an event and reports whether it concerns a listed path.
-func (f *follower) note(e event) bool {
-	if !f.listing.concerns(e.path) {
-		return false
-	}
-	f.names[e.path] = true
-	for _, path := range f.listing.at(e.path) {
-		f.store.touch(path, e.what)
-	}
-	return true
+// everything are all files that are listed, named or known.
+func (f *follower) everything() []string {
+	all := slices.Concat(f.guard.paths(), f.listing.files, f.listing.missing)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-// debounce waits for the end of a burst of changes. It returns early with a reload that must be answered.
-func (f *follower) debounce(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
-	quiet := f.delay
-	if f.limited {
-		quiet = 0
+// look looks at one file. news is false if it is as it was judged.
+func (f *follower) look(path string, all bool) (now look, news bool) {
+	known := f.guard.files[path]
+	if _, listed := slices.BinarySearch(f.listing.files, path); !listed {
+		return f.unlisted(path, known)
 	}
-	f.delay = debounceFor(f.o.Debounce, f.delay, quiet+time.Since(f.last))
-	return f.wait(ctx, reloads)
-}
-
-// debounceFor is how long there must be no event before a reading. The last reading waited for before. pause is the time
-// since the last write, without that of the reading. A single write waits for one debounce. For a program that writes
-// again and again the wait doubles up to 8 debounces (400 ms), which bounds the rate of syncs. If the pause was longer
-// than that, no wait joins the two writes in one sync, so the change is read after one debounce.
-func debounceFor(debounce, before, pause time.Duration) time.Duration {
-	if pause > 8*debounce {
-		return debounce
-	}
-	return min(2*before, 8*debounce)
-}
-
-// wait returns after f.delay without an event. A save causes many events, and a reading in between them would
-// see half a file. It returns after 20 debounces at most.
-func (f *follower) wait(ctx context.Context, reloads <-chan chan<- error) (reload chan<- error, err error) {
-	quiet, limit := time.NewTimer(f.delay), time.NewTimer(20*f.o.Debounce)
-	defer quiet.Stop()
-	defer limit.Stop()
-	f.limited = false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case reload := <-reloads:
-			return reload, nil
-		case <-quiet.C:
-			return nil, nil
-		case <-limit.C:
-			f.limited = true
-			return nil, nil
-		case e := <-f.changes():
-			if f.note(e) {
-				quiet.Reset(f.delay)
-			}
-		case err := <-f.faults():
-			f.fault(err)
+	f.stats++
+	if id, err := identify(path); err == nil && !all && known != nil {
+		_, waits := f.guard.pending[path]
+		if judged := known.judged; !waits && judged.sure && judged.id == id {
+			return now, false
 		}
 	}
+	f.reads++
+	now = read(path)
+	now.sure = now.err == nil && now.id.sure(f.now())
+	if errors.Is(now.err, fs.ErrNotExist) {
+		_, err := os.Lstat(path) // it was removed since, or is a link to nothing
+		now.absent, now.named = err != nil, f.listing.named[path]
+	}
+	return now, true
 }
 
-// untilClosed returns when no file is open for writing, or after f.delay.
-func (f *follower) untilClosed(ctx context.Context) error {
-	limit := time.NewTimer(f.delay)
-	defer limit.Stop()
-	for f.store.writing() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-limit.C:
-			return nil
-		case e := <-f.changes():
-			f.note(e)
-		case err := <-f.faults():
-			f.fault(err)
-		}
+// unlisted is look for a path that was not found. A file that was never good is not missed if another source has the
+// services.
+func (f *follower) unlisted(path string, known *file) (now look, news bool) {
+	good, named := known != nil && known.served != nil, f.listing.named[path]
+	if !good && f.o.Optional {
+		named = false
 	}
-	return nil
-}
-
-// pause is the time until the next action that needs no event: to read a file that was being written or that could
-// not be read, to watch again, or to look for a mount.
-func (f *follower) pause() time.Duration {
-	next, now := f.store.next(), f.store.now()
-	if f.o.Watch && (f.watcher == nil || len(f.unwatched) > 0) && (next.IsZero() || f.retry.Before(next)) {
-		next = f.retry
+	if good && !named && f.listing.mayHold(path) {
+		return look{hidden: true}, true
 	}
-	if f.awaitsMount() && (next.IsZero() || f.mountsAt.Before(next)) {
-		next = f.mountsAt
-	}
-	if next.IsZero() {
-		return time.Hour
-	}
-	return max(0, next.Sub(now))
+	return look{absent: true, named: named}, known != nil || named
 }
 
 // logWarnings logs the warnings about what is served, each once while it lasts.
 func (f *follower) logWarnings() {
-	if !f.store.newWarnings {
-		return
-	}
-	f.store.newWarnings = false
 	logged := map[string]bool{}
 	var lines []string
-	for _, w := range f.store.allWarnings() {
+	for _, w := range f.guard.warnings() {
 		line := w.Error()
 		lines = append(lines, line)
 		if logged[line] = true; !f.logged[line] {
@@ -257,4 +227,76 @@ func (f *follower) logWarnings() {
 	}
 	f.logged = logged
 	f.warnings.Store(&lines)
+}
+
+// await waits until the next reading is due. It returns false when ctx ends.
+func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <-chan chan<- error) (round, bool) {
+	for {
+		timer := time.NewTimer(f.pause())
+		r, ok, err := f.next(ctx, timer.C, resync, reloads)
+		timer.Stop()
+		if ok || err != nil {
+			return r, err == nil
+		}
+	}
+}
+
+// next waits for one event, timer or reload, and reports whether to read files now.
+func (f *follower) next(
+	ctx context.Context, timer, resync <-chan time.Time, reloads <-chan chan<- error,
+) (r round, ok bool, err error) {
+	select {
+	case <-ctx.Done():
+		return r, false, ctx.Err()
+	case <-resync:
+		f.rewatch(true)
+		return round{scope: scope{all: true}}, true, nil
+	case reload := <-reloads:
+		f.rewatch(true)
+		return round{scope{all: true, asked: true}, f.now(), reload}, true, nil
+	case e := <-f.changes():
+		f.note(e)
+	case err := <-f.faults():
+		f.fault(err)
+	case <-timer:
+		f.rewatch(false)
+		f.remount(f.now())
+	}
+	r.seen = f.seen
+	return r, !f.wake().After(f.now()), nil
+}
+
+// note has the name of an event looked at, if it concerns a listed path.
+func (f *follower) note(e fsnotify.Event) {
+	if !f.listing.concerns(e.Name) {
+		return
+	}
+	if !f.dirty() {
+		f.seen = f.now()
+	}
+	f.names[e.Name] = true
+}
+
+// wake is when to read files next, if nothing more happens; far in the future if never. While there are events that
+// were not looked at, they set the pace: what is pending has changed.
+func (f *follower) wake() time.Time {
+	if f.dirty() {
+		return f.pace.next()
+	}
+	if next := f.guard.next(); !next.IsZero() {
+		return next
+	}
+	return f.now().Add(time.Hour)
+}
+
+// pause is the time until the next action that needs no event: to read, to watch again, or to look for a mount.
+func (f *follower) pause() time.Duration {
+	next := f.wake()
+	if f.o.Watch && (f.watcher == nil || len(f.unwatched) > 0) && f.retry.Before(next) {
+		next = f.retry
+	}
+	if f.awaitsMount() && f.mountsAt.Before(next) {
+		next = f.mountsAt
+	}
+	return max(0, next.Sub(f.now()))
 }

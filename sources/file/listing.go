@@ -27,7 +27,7 @@ type listing struct {
 	absent   []string             // directories, as configured, that do not exist
 	unlisted []string             // directories, as configured, that could not be listed
 	problems []sources.Problem    // why they could not
-	passing  bool                 // a directory could not be listed for a reason that may pass
+	passing  []string             // of these, those that could not be listed for a reason that may pass
 
 	ids       map[string]uint64 // by real path: the numbers of the mounts of dirs
 	mounts    map[string]mount  // by directory, as configured: those that a glob finds files in
@@ -50,8 +50,8 @@ type glob struct {
 	last    bool   // it finds files, not directories on the way to them
 }
 
-// list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each directory before it
-// looks into it, so that a watch set by visit misses nothing.
+// list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each directory before
+// it looks into it, so that a watch set by visit misses nothing.
 func list(paths []string, literal bool, visit func(dir string)) *listing {
 	l := &listing{
 		named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit,
@@ -134,21 +134,6 @@ func (l *listing) expand(prefix string, rest []string) {
 	}
 }
 
-// at returns the files that a real path stands for, whether they exist or not.
-func (l *listing) at(real string) []string {
-	name, at := filepath.Base(real), l.dirs[filepath.Dir(real)]
-	if at == nil {
-		return nil
-	}
-	files := slices.Clone(l.ends[real])
-	for _, g := range at.globs {
-		if g.last && matches(g.pattern, name) {
-			files = append(files, filepath.Join(g.prefix, name))
-		}
-	}
-	return files
-}
-
 // refresh updates the listing after an event of one real path, and returns the files that it concerns, whether they
 // exist or not. It returns false if more may have changed than regular files; then everything must be listed again.
 func (l *listing) refresh(real string) (files []string, ok bool) {
@@ -192,7 +177,9 @@ func (l *listing) unlist(dir string, err error) {
 		l.absent = append(l.absent, dir)
 		return
 	}
-	l.passing = l.passing || Passing(err)
+	if Passing(err) {
+		l.passing = append(l.passing, dir)
+	}
 	l.unlisted = append(l.unlisted, dir)
 	l.problems = append(l.problems, unreadable(dir, "cannot list the directory: ", err))
 }
@@ -200,7 +187,8 @@ func (l *listing) unlist(dir string, err error) {
 // mayHold reports whether a file that was not found may still exist, or has gone with its directory.
 func (l *listing) mayHold(path string) bool {
 	above := func(dir string) bool { return below(dir, path) }
-	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above) || slices.ContainsFunc(l.elsewhere, above)
+	return l.named[path] || slices.ContainsFunc(l.unlisted, above) || slices.ContainsFunc(l.absent, above) ||
+		slices.ContainsFunc(l.elsewhere, above)
 }
 
 // below reports whether a path is in a directory, or in one below it.

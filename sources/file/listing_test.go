@@ -94,7 +94,7 @@ func TestListBesideFiles(t *testing.T) {
 // TestReadGrowing: a file whose content differs in size from when it was opened is being written. Files in /proc are
 // always such: regular, of size 0, and not empty.
 func TestReadGrowing(t *testing.T) {
-	if data, _, err := read("/proc/self/status"); !errors.Is(err, errChanging) {
-		t.Errorf("%q, %v", data.Data, err)
+	if l := read("/proc/self/status"); !errors.Is(l.err, errChanging) {
+		t.Errorf("%q, %v", l.content.Data, l.err)
 	}
 }

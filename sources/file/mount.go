@@ -1,17 +1,16 @@
 package file
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // If a file system is unmounted, an empty directory is left: its files seem to have left it. So each directory that
@@ -29,35 +28,18 @@ func (m mount) same(o mount) bool {
 	return m.point == o.point && (m.id == o.id || m.id == 0 || o.id == 0)
 }
 
-// oPath is O_PATH, which package syscall lacks. With it an open reads nothing and mounts nothing.
-const oPath = 0x200000
-
-// mountID is the number of the mount that a directory is on. The path has no links.
+// mountID is mountOf a directory. The path has no links. It mounts nothing and asks no server.
 func mountID(dir string) (uint64, error) {
-	fd, err := syscall.Open(dir, oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, &fs.PathError{Op: "open", Path: dir, Err: err}
-	}
-	defer syscall.Close(fd)
-	return mountOf(fd)
+	st, err := stat(unix.AT_FDCWD, dir, unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC)
+	return mountOf(st), err
 }
 
-// mountOf is mountID of an open directory. Without /proc it is the number of the device.
-func mountOf(fd int) (uint64, error) {
-	about, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+// mountOf is the number of the mount that a directory is on; that of its device before Linux 5.8.
+func mountOf(st unix.Statx_t) uint64 {
+	if st.Mask&unix.STATX_MNT_ID != 0 {
+		return st.Mnt_id
 	}
-	for line := range strings.Lines(string(about)) {
-		if number, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			return strconv.ParseUint(strings.TrimSpace(number), 10, 64)
-		}
-	}
-	var st syscall.Stat_t
-	if err := syscall.Fstat(fd, &st); err != nil {
-		return 0, os.NewSyscallError("fstat", err)
-	}
-	return uint64(st.Dev), nil
+	return unix.Mkdev(st.Dev_major, st.Dev_minor)
 }
 
 // readDir returns the entries of a directory, sorted, and the mount that they are on.
@@ -67,13 +49,13 @@ func readDir(dir string) ([]fs.DirEntry, uint64, error) {
 		return nil, 0, err
 	}
 	defer f.Close()
-	id, err := mountOf(int(f.Fd()))
+	st, err := statOpen(f)
 	if err != nil {
 		return nil, 0, err
 	}
 	entries, err := f.ReadDir(-1)
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return entries, id, err
+	return entries, mountOf(st), err
 }
 
 // mounted notes the mount of a directory that may have files: its name as configured, and its real path.
@@ -102,10 +84,15 @@ func (l *listing) holds(dir string) bool {
 	return i < len(l.files) && strings.HasPrefix(l.files[i], above)
 }
 
-// lacks reports whether a mount may be missing.
-func (l *listing) lacks() bool {
+// awaitsMount reports whether a mount may be missing, or there is one that may go. Neither is an event.
+func (l *listing) awaitsMount() bool {
 	if len(l.missing) > 0 || len(l.absent) > 0 {
 		return true
+	}
+	for _, id := range l.ids {
+		if id != l.ids["/"] {
+			return true
+		}
 	}
 	for dir := range l.mounts {
 		if !l.holds(dir) {
@@ -121,41 +108,28 @@ func (l *listing) remounted(dir string) bool {
 	return err == nil && id != l.ids[dir]
 }
 
-// elsewhere returns those directories without files that are on another mount than their files were, and notes the
-// mounts of those with files. One that was missing may come back on any mount: it was made again, without files.
-func (s *store) elsewhere(l *listing) (dirs []string) {
+// lostMounts returns those directories without files that are on another mount than their files were, and notes in was
+// the mounts of those with files. One that was missing may come back on any mount: it was made again, without files.
+func (l *listing) lostMounts(was map[string]mount) (dirs []string) {
 	for _, dir := range l.absent {
-		delete(s.mounts, dir)
+		delete(was, dir)
 	}
 	for _, dir := range slices.Sorted(maps.Keys(l.mounts)) {
-		was, known := s.mounts[dir]
+		before, known := was[dir]
 		if now := l.mounts[dir]; l.holds(dir) {
-			s.mounts[dir] = now
-		} else if known && !was.same(now) {
+			was[dir] = now
+		} else if known && !before.same(now) {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-// mountPoints are those of the directories that had files, to be kept for the next start.
-func (s *store) mountPoints() map[string]string {
-	points := make(map[string]string, len(s.mounts))
-	for dir, m := range s.mounts {
-		points[dir] = m.point
-	}
-	return points
-}
-
-// remountPause is how often to look for a mount, which causes no event, while files or directories are missing.
+// remountPause is how often to look for a mount or its end, which cause no event.
 const remountPause = 5 * time.Second
 
-// awaitsMount reports whether to look for a mount.
-func (f *follower) awaitsMount() bool { return f.o.Watch && f.listing != nil && f.listing.lacks() }
-
 // remount has everything listed again if a file system was mounted or unmounted, if that is due.
-func (f *follower) remount() {
-	now := f.store.now()
+func (f *follower) remount(now time.Time) {
 	if !f.awaitsMount() || now.Before(f.mountsAt) {
 		return
 	}
@@ -166,4 +140,8 @@ func (f *follower) remount() {
 			return
 		}
 	}
+}
+
+func (f *follower) awaitsMount() bool {
+	return f.o.Watch && f.listing != nil && f.listing.awaitsMount()
 }

@@ -223,13 +223,16 @@ func TestElsewhere(t *testing.T) {
 		{"not mounted since an earlier run", mount{0, "/etc/s.d"}, []*listing{on(root)}, 1, true},
 		{"made again", nfs, []*listing{{absent: []string{"/etc/s.d"}}, on(root)}, 0, false},
 	} {
-		s := newStore()
-		takes(s, path, services("a"))
-		s.mounts["/etc/s.d"] = c.was
+		g := running()
+		takes(g, path, services("a"))
+		g.mounts["/etc/s.d"] = c.was
 		for _, l := range c.steps {
-			s.update(l, scope{})
+			l.elsewhere = l.lostMounts(g.mounts)
+			hidden := l.mayHold(path)
+			g.take(path, look{hidden: hidden, absent: !hidden}, true, time.Now())
+			g.directories(l, time.Now())
 		}
-		if table, err := s.outcome(); table.Services.Len() != c.serving || (err != nil) != c.holds {
+		if table, err := g.outcome(); table.Services.Len() != c.serving || (err != nil) != c.holds {
 			t.Errorf("%s: %d services, %v", c.what, table.Services.Len(), err)
 		}
 	}

@@ -2,37 +2,20 @@ package file
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// Read tries readTries times to read a file that is being written, with readPause in between. A program takes a
-// few milliseconds to save a file.
-const (
-	readTries = 20
-	readPause = 25 * time.Millisecond
-)
-
-// Read returns the content of a regular file that is not being written. It waits up to half a second for a
-// writer to finish, and never for a FIFO or a device.
-func Read(path string) (Content, error) {
-	for try := 1; ; try++ {
-		c, _, err := read(path)
-		if !errors.Is(err, errChanging) || try == readTries {
-			if err != nil {
-				return c, fmt.Errorf("%s: %w", path, cause(err))
-			}
-			return c, nil
-		}
-		time.Sleep(readPause)
-	}
-}
-
-// Notify calls changed once when it has begun to watch, and after each burst of changes that may concern a path.
-// Such a change is a write, a rename over it, or a change of a link or directory on the way. It returns when ctx
-// ends. What it cannot watch it says as Options.Unwatched does, and calls changed every 10 s meanwhile.
-func Notify(ctx context.Context, path string, debounce time.Duration, unwatched func(string, error), changed func()) error {
+// Notify calls changed once when it has begun to watch, and each time when one file has changed. Such a change is a
+// write, a rename over it, or a change of a link or directory on the way. What was renamed over the file is told at
+// once. What was written in place is not read here, so it may be half a file: that is told when the file was quiet for
+// a second. It returns when ctx ends. What it cannot watch it says as Options.Unwatched does, and looks every 10 s
+// meanwhile.
+func Notify(
+	ctx context.Context, path string, debounce time.Duration, unwatched func(string, error), changed func(),
+) error {
 	s, err := New(Options{Paths: []string{path}, Literal: true, Watch: true, Debounce: debounce, Unwatched: unwatched})
 	if err != nil {
 		return err
@@ -40,59 +23,46 @@ func Notify(ctx context.Context, path string, debounce time.Duration, unwatched 
 	f := s.follow()
 	defer f.close()
 	f.list()
+	path, p := f.o.Paths[0], pending{}
+	told := glance(path, f.now())
 	changed()
-	size := f.size()
 	for {
-		select {
-		case <-ctx.Done():
+		f.names, f.relist = map[string]bool{}, false
+		if _, ok := f.await(ctx, nil, nil); !ok {
 			return nil
-		case e := <-f.changes():
-			if !f.note(e) {
-				continue
-			}
-			if f.written(ctx, size) != nil {
-				return nil
-			}
-		case err := <-f.faults():
-			f.fault(err)
-		case <-time.After(f.pause()):
-			f.rewatch(false)
-			f.remount()
-			if !f.relist {
-				continue
-			}
 		}
+		at := f.now()
+		f.pace = f.pace.read(at, f.o.Debounce)
 		f.list()
-		changed()
-		size = f.size()
+		now := glance(path, at)
+		p = p.seen(now, at, f.guard.tick)
+		p.verdict = verdict{action: hold, until: p.until(f.o.quiet, maxWait)}
+		if now.replaces(told) {
+			p.verdict.until = now.settled(f.guard.tick)
+		}
+		switch {
+		case now.id == told.id && told.sure:
+			p = pending{}
+		case !at.Before(p.verdict.until):
+			p, told = pending{}, now
+			changed()
+		}
+		f.guard.pending[path] = p
 	}
 }
 
-// list lists the one path again.
-func (f *follower) list() {
-	f.listing = list(f.o.Paths, f.o.Literal, f.watch)
-	f.unwatch()
-	f.relist = false
-	clear(f.names)
-	clear(f.store.touched)
-}
-
-// size is the size of the one file in bytes; 0 if it is missing.
-func (f *follower) size() int64 {
-	id, _ := identify(f.o.Paths[0])
-	return id.size
-}
-
-// written waits for the end of a burst of changes. Like a Source, it waits longer for a file that is open for
-// writing, or that lost more than a third of its size and was not renamed over the old one.
-func (f *follower) written(ctx context.Context, size int64) error {
-	for begin := f.store.now(); ; {
-		if _, err := f.wait(ctx, nil); err != nil {
-			return err
-		}
-		t, now := f.store.touched[f.o.Paths[0]], f.store.now()
-		if t == nil || !t.open && (t.over || 3*f.size() >= 2*size) || now.Sub(t.at) >= f.store.quiet || now.Sub(begin) > maxWait {
-			return nil
-		}
+// glance is a look at a file that does not read it.
+func glance(path string, at time.Time) (now look) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		real = path // a link to nothing, or no file
 	}
+	st, err := stat(unix.AT_FDCWD, real, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return look{sure: true}
+	}
+	dir, _ := identify(filepath.Dir(real))
+	now = look{id: identityOf(st), real: real, renamed: dir.written}
+	now.sure = now.id.sure(at)
+	return now
 }

@@ -2,54 +2,36 @@ package file
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 // outcome joins the last good content of all files in order of path. The error is nil or a *sources.RejectedError.
-func (s *store) outcome() (sources.Table, error) {
+func (g *guard) outcome() (sources.Table, error) {
 	var tables []sources.Table
 	good := false
-	rejected := &sources.RejectedError{Problems: slices.Clone(s.unread), Incomplete: len(s.unread) > 0}
-	if s.order == nil {
-		s.order = slices.Sorted(maps.Keys(s.records))
-	}
-	lost := make([]int, len(s.absent))
-	for _, path := range s.order {
-		r := s.records[path]
-		good = good || r.good
-		if r.reading.table.Services.Len() > 0 {
-			tables = append(tables, r.reading.table)
-		}
-		if r.earlier {
-			rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: r.since})
-		}
-		for i, dir := range s.absent {
-			if r.good && below(dir.path, path) {
-				lost[i]++
+	rejected := &sources.RejectedError{Problems: slices.Clone(g.unread), Incomplete: len(g.unread) > 0}
+	for _, path := range g.paths() {
+		f := g.files[path]
+		if s := f.served; s != nil {
+			good = true
+			if s.reading.table.Services.Len() > 0 {
+				tables = append(tables, s.reading.table)
+			}
+			if s.earlier {
+				rejected.Stale = append(rejected.Stale, sources.StaleFile{Path: path, Good: s.since})
 			}
 		}
-		if r.waiting != nil && !r.good && r.unknown {
+		if p := g.pending[path]; p.verdict.action == hold && f.served == nil && f.unknown && f.problems == nil {
 			rejected.Incomplete = true
-			rejected.Problems = append(rejected.Problems, problemOf(path, r.waiting.why+": it is waited for"))
+			rejected.Problems = append(rejected.Problems, problemOf(path, p.verdict.why+": it is waited for"))
 		}
-		if len(r.problems) > 0 {
-			rejected.Files = append(rejected.Files, path)
-			problems := slices.Clone(r.problems)
-			switch {
-			case r.good:
-				problems[0].Message += "; serving the last good content of " + r.since.Local().Format("2006-01-02 15:04")
-			case !r.missing && !s.checking:
-				problems[0].Message += "; nothing of this file is served until it is mended"
-				rejected.Unserved = append(rejected.Unserved, path)
-			}
-			rejected.Problems = append(rejected.Problems, problems...)
-			rejected.Incomplete = rejected.Incomplete || !r.good && (r.unknown || r.named && r.missing)
+		if len(f.problems) > 0 {
+			g.addRefused(rejected, path, f)
 		}
 	}
-	s.addAbsent(rejected, lost)
+	g.addLost(rejected)
 	table := joined(tables)
 	if len(rejected.Problems) == 0 {
 		return table, nil
@@ -59,17 +41,40 @@ func (s *store) outcome() (sources.Table, error) {
 	return table, rejected
 }
 
-// addAbsent adds the problems of missing directories; lost is how many files each had.
-func (s *store) addAbsent(rejected *sources.RejectedError, lost []int) {
-	for i, dir := range s.absent {
-		if lost[i] > 0 {
-			why := "is not there and had %s: their last good content is served; to have none, make it again without them"
-			if dir.elsewhere {
-				why = "is on another file system, without files, and had %s: their last good content is served until the other one is mounted; to have none, put an empty services file there"
+// addRefused adds the problems of one file, and what is served instead.
+func (g *guard) addRefused(rejected *sources.RejectedError, path string, f *file) {
+	rejected.Files = append(rejected.Files, path)
+	problems := slices.Clone(f.problems)
+	switch {
+	case f.served != nil:
+		problems[0].Message += "; serving the last good content of " + f.served.since.Local().Format("2006-01-02 15:04")
+	case !f.judged.absent && !g.checking:
+		problems[0].Message += "; nothing of this file is served until it is mended"
+		rejected.Unserved = append(rejected.Unserved, path)
+	}
+	rejected.Problems = append(rejected.Problems, problems...)
+	rejected.Incomplete = rejected.Incomplete || f.served == nil && (f.unknown || f.judged.absent)
+}
+
+// addLost adds the problems of missing directories, with the number of the files that each had.
+func (g *guard) addLost(rejected *sources.RejectedError) {
+	for _, dir := range g.lost {
+		had := 0
+		for path, f := range g.files {
+			if f.served != nil && below(dir.path, path) {
+				had++
 			}
-			rejected.Files = append(rejected.Files, dir.path)
-			rejected.Problems = append(rejected.Problems, problemOf(dir.path, fmt.Sprintf(why, sources.Count(lost[i], "file"))))
 		}
+		if had == 0 {
+			continue
+		}
+		why := "is not there and had %s: their last good content is served; to have none, make it again without them"
+		if dir.elsewhere {
+			why = "is on another file system, without files, and had %s: their last good content is served until the " +
+				"other one is mounted; to have none, put an empty services file there"
+		}
+		rejected.Files = append(rejected.Files, dir.path)
+		rejected.Problems = append(rejected.Problems, problemOf(dir.path, fmt.Sprintf(why, sources.Count(had, "file"))))
 	}
 	slices.Sort(rejected.Files)
 }
@@ -81,14 +86,4 @@ func joined(tables []sources.Table) sources.Table {
 		return tables[0].Uncontested()
 	}
 	return sources.Join(tables...)
-}
-
-// allWarnings are about the content that is served.
-func (s *store) allWarnings() []sources.Problem {
-	var all []sources.Problem
-	for _, r := range s.records {
-		all = append(all, r.warnings...)
-	}
-	sources.SortProblems(all)
-	return all
 }

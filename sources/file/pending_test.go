@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -104,7 +104,8 @@ func TestSlowWriters(t *testing.T) {
 	}
 }
 
-// TestSavedInPlace: an editor that truncates and writes a file makes one change, served after the close.
+// TestSavedInPlace: an editor that truncates and writes a file makes one change. What a Reload finds meanwhile is judged
+// at once.
 func TestSavedInPlace(t *testing.T) {
 	o := watching("s.toml")
 	o.quiet = testLimit
@@ -112,14 +113,15 @@ func TestSavedInPlace(t *testing.T) {
 	r.want("", "a", "b", "c")
 	f, err := os.Create(r.path("s.toml"))
 	r.must(err)
-	r.wantNotice("s.toml is being written, since ")
-	if err := r.reload(); err == nil || !strings.Contains(err.Error(), "s.toml: is being written: it is read when that has ended") {
+	r.wantNotice("s.toml is not valid: is empty and had 3 services: to have none, write services = {} in it, since ")
+	if err := r.reload(); err == nil || !strings.Contains(err.Error(), "is empty and had 3 services") {
 		t.Error("reload:", err)
 	}
-	_, err = f.WriteString(services("a", "b", "d"))
+	r.want("is empty", "a", "b", "c")
+	_, err = f.WriteString(services("a", "b", "c", "d"))
 	r.must(err)
+	r.want("", "a", "b", "c", "d")
 	r.must(f.Close())
-	r.want("", "a", "b", "d")
 	if n := r.source.Notices(); len(n) != 0 {
 		t.Errorf("%q", n)
 	}
@@ -144,80 +146,27 @@ func TestRenamedOverIsWhole(t *testing.T) {
 	r.must(os.Rename(r.path("new"), r.path("l.toml")))
 	r.want("", "a", "l")
 	r.put("s.toml", "services = {}\n")
-	r.wantNotice("s.toml has 14 bytes and had ")
+	r.wantNotice("s.toml would end a, since ")
 	r.must(r.reload())
 	r.want("", "l")
-}
-
-// TestWaitEnds: the wait for a file that is never quiet is bounded. If it is closed in between, its content is
-// accepted; if it stays open, that is a problem until it is quiet.
-func TestWaitEnds(t *testing.T) {
-	dir := t.TempDir()
-	path := dir + "/s.toml"
-	now := time.Now()
-	s := newStore()
-	s.now, s.quiet = func() time.Time { return now }, quiet
-	takes(s, path, services("a", "b", "c"))
-	l := &listing{files: []string{path}}
-	write := func(names ...string) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(services(names...)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	served := func() (n int, err error) {
-		table, err := s.outcome()
-		return table.Services.Len(), err
-	}
-	write("a")
-	for begin := now; now.Sub(begin) < maxWait; now = now.Add(time.Second) {
-		s.touch(path, syscall.IN_MODIFY)
-		s.touch(path, syscall.IN_CLOSE_WRITE)
-		if s.refresh(l, []string{path}, scope{}); len(s.notices()) != 1 {
-			t.Fatalf("after %v: %q", now.Sub(begin), s.notices())
-		}
-	}
-	s.touch(path, syscall.IN_CLOSE_WRITE)
-	s.refresh(l, []string{path}, scope{})
-	if n, err := served(); n != 1 || err != nil {
-		t.Error(n, err)
-	}
-
-	write("b")
-	for begin := now; now.Sub(begin) <= maxWait; now = now.Add(time.Second) {
-		s.touch(path, syscall.IN_MODIFY)
-		s.refresh(l, []string{path}, scope{})
-	}
-	if n, err := served(); n != 1 || err == nil || !strings.Contains(err.Error(), "does not stop changing") {
-		t.Error(n, err)
-	}
-	now = now.Add(quiet)
-	if due := s.due(now); !slices.Equal(due, []string{path}) {
-		t.Errorf("due: %q", due)
-	}
-	s.refresh(l, []string{path}, scope{})
-	if n, err := served(); n != 1 || err != nil || len(s.notices()) > 0 || !s.next().IsZero() {
-		t.Error(n, err, s.notices(), s.next())
-	}
 }
 
 // TestAlwaysChanging: a file that differs at every reading, such as one in /proc, is read now and then, and refused
 // after maxWait.
 func TestAlwaysChanging(t *testing.T) {
 	now := time.Now()
-	s := newStore()
-	s.now = func() time.Time { return now }
-	l := &listing{files: []string{"/proc/self/status"}}
-	s.update(l, scope{all: true})
-	for range 20 {
-		next := s.next()
+	g := running()
+	const path = "/proc/self/status"
+	g.take(path, read(path), false, now)
+	for range 30 {
+		next := g.next()
 		if next.Before(now.Add(time.Second)) {
 			t.Fatalf("due again after %v", next.Sub(now))
 		}
 		now = next
-		s.refresh(l, s.due(now), scope{})
+		g.take(path, read(path), false, now)
 	}
-	if _, err := s.outcome(); err == nil || !strings.Contains(err.Error(), "does not stop changing") {
+	if _, err := g.outcome(); err == nil || !strings.Contains(err.Error(), "does not stop changing") {
 		t.Error(err)
 	}
 }
@@ -321,10 +270,10 @@ func TestEditCost(t *testing.T) {
 	}
 	f := s.follow()
 	defer f.close()
-	f.store.now = func() time.Time { return time.Now().Add(time.Minute) } // the files are old
+	f.now = func() time.Time { return time.Now().Add(time.Minute) } // the files are old
 	cost := func() (stats, lists, reads int) {
-		stats, lists, reads = f.store.stats+f.listing.stats, f.listing.lists, f.store.reads
-		f.store.stats, f.store.reads, f.listing.stats, f.listing.lists = 0, 0, 0, 0
+		stats, lists, reads = f.stats+f.listing.stats, f.listing.lists, f.reads
+		f.stats, f.reads, f.listing.stats, f.listing.lists = 0, 0, 0, 0
 		return
 	}
 	want := func(what string, wantStats, wantLists, wantReads int) {
@@ -337,30 +286,33 @@ func TestEditCost(t *testing.T) {
 	f.first()
 	want("a start", many+10, 1, many)
 	path := dir + "/0500.toml"
-	edit := func(what uint32) {
-		f.note(event{path, what})
+	event := func(path string) {
+		f.note(fsnotify.Event{Name: path})
 		f.read(scope{})
 	}
 	if err := os.WriteFile(path, []byte(services("x")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	edit(syscall.IN_MOVED_TO)
+	event(path)
 	want("an edit", 2, 0, 1)
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	edit(syscall.IN_DELETE)
+	event(path)
 	want("a removal", 1, 0, 0)
-	if table, err := f.store.outcome(); table.Services.Len() != many-1 || err != nil {
+	f.now = func() time.Time { return time.Now().Add(2 * time.Minute) }
+	f.read(scope{})
+	want("its end", many+10, 1, 0)
+	if table, err := f.guard.outcome(); table.Services.Len() != many-1 || err != nil {
 		t.Error(table.Services.Len(), err)
 	}
 	for i := range 10 {
-		f.note(event{fmt.Sprintf("%s/temp%d.toml", dir, i), syscall.IN_CREATE})
+		f.note(fsnotify.Event{Name: fmt.Sprintf("%s/temp%d.toml", dir, i)})
 	}
 	f.read(scope{})
 	want("files that came and went", 10, 0, 0)
-	if len(f.store.touched) > 0 {
-		t.Errorf("remembers %d files that are not there", len(f.store.touched))
+	if len(f.guard.pending) > 0 {
+		t.Errorf("waits for %d files that are not there", len(f.guard.pending))
 	}
 	f.relist = true
 	f.read(scope{})
@@ -417,13 +369,7 @@ func TestGoneWhileWaitedFor(t *testing.T) {
 	r.put("s.toml", "")
 	r.must(os.Remove(r.path("s.toml")))
 	r.want("is not there", letters(10)...)
-
-	s := newStore()
-	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
-	takes(s, "x", services("a"))
-	s.hold("x", s.records["x"], identity{}, "is being written", false)
-	s.update(l, scope{})
-	if due := s.due(s.now().Add(time.Hour)); len(due) > 0 || !s.next().IsZero() || s.notices() != nil {
-		t.Errorf("due: %q, at %v; %q", due, s.next(), s.notices())
+	if n := r.source.Notices(); len(n) > 0 {
+		t.Errorf("%q", n)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -24,7 +23,7 @@ func TestReadAgain(t *testing.T) {
 		r.write("s.toml", "a")
 		begin := time.Now()
 		r.want("", "a", "t")
-		if after := time.Since(begin); after != minRetry {
+		if after := time.Since(begin); after != 2*time.Second {
 			t.Errorf("after %v", after)
 		}
 		r.stop()
@@ -33,66 +32,51 @@ func TestReadAgain(t *testing.T) {
 
 // TestRetries: the pauses grow, and end with the reason, also if the file goes meanwhile.
 func TestRetries(t *testing.T) {
-	s := newStore()
+	const path = "/etc/s.toml"
 	now := time.Now()
-	s.now = func() time.Time { return now }
-	path := filepath.Join(t.TempDir(), "s.toml")
-	if err := os.Symlink("/proc/self/mem", path); err != nil {
-		t.Fatal(err)
-	}
-	l := &listing{files: []string{path}}
-	s.update(l, scope{})
-	s.refresh(l, []string{path}, scope{}) // an event between two tries
-	for _, pause := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute} {
-		if next := s.next().Sub(now); next != pause || s.due(now) != nil {
-			t.Errorf("pause %v, want %v; due %q", next, pause, s.due(now))
+	g := running()
+	broken := look{id: identity{ino: 1}, err: &os.PathError{Err: syscall.EIO}}
+	g.take(path, broken, false, now)
+	g.take(path, broken, false, now.Add(time.Second)) // an event between two tries
+	for _, seconds := range []int{2, 4, 8, 16, 32, 60, 60} {
+		pause := time.Duration(seconds) * time.Second
+		if next := g.next().Sub(now); next != pause || g.due(now) != nil {
+			t.Errorf("pause %v, want %v; due %q", next, pause, g.due(now))
 		}
 		now = now.Add(pause)
-		if due := s.due(now); !slices.Equal(due, []string{path}) {
+		if due := g.due(now); !slices.Equal(due, []string{path}) {
 			t.Errorf("due after %v: %q", pause, due)
 		}
-		if s.refresh(l, s.due(now), scope{}) {
+		if g.take(path, broken, false, now) {
 			t.Error("the same problem is news")
 		}
 	}
-	spoiled := s.retries[path]
-	for what, over := range map[string]func() bool{
-		"gone": func() bool { return s.update(&listing{}, scope{}) },
-		"named": func() bool {
-			return s.update(&listing{named: map[string]bool{path: true}, missing: []string{path}}, scope{})
-		},
-		"hidden": func() bool {
-			s.records[path].good = true
-			return s.refresh(&listing{absent: []string{filepath.Dir(path)}}, []string{path}, scope{}) || true
-		},
-	} {
-		s.update(l, scope{})
-		s.retries[path] = spoiled
-		if !over() || !s.next().IsZero() {
-			t.Errorf("%s: next at %v", what, s.next())
+	for what, over := range map[string]look{"gone": {absent: true}, "named": {absent: true, named: true}, "hidden": {hidden: true}} {
+		g.take(path, broken, false, now)
+		if g.take(path, over, true, now); !g.next().IsZero() {
+			t.Errorf("%s: next at %v", what, g.next())
 		}
 	}
 }
 
 // TestListedAgain: so is a directory.
 func TestListedAgain(t *testing.T) {
-	s := newStore()
+	g := running()
 	now := time.Now()
-	s.now = func() time.Time { return now }
 	l := &listing{}
 	l.unlist("/etc/s.d", fmt.Errorf("open: %w", syscall.EMFILE))
-	s.update(l, scope{})
-	if s.relistDue(now) || s.next() != now.Add(minRetry) || !s.relistDue(s.next()) {
-		t.Error(s.next())
+	g.directories(l, now)
+	if g.due(now) != nil || g.next() != now.Add(2*time.Second) || g.due(g.next()) == nil {
+		t.Error(g.next())
 	}
-	now = s.next()
-	s.update(l, scope{})
-	if s.next() != now.Add(2*minRetry) {
-		t.Error(s.next())
+	now = g.next()
+	g.directories(l, now)
+	if g.next() != now.Add(4*time.Second) {
+		t.Error(g.next())
 	}
-	s.update(&listing{}, scope{})
-	if s.relistDue(now.Add(time.Hour)) || !s.next().IsZero() {
-		t.Error(s.next())
+	g.directories(&listing{}, now)
+	if g.due(now.Add(time.Hour)) != nil || !g.next().IsZero() {
+		t.Error(g.next())
 	}
 }
 

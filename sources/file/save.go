@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
-	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
 
@@ -34,39 +33,40 @@ func openBackups(dir string, log *slog.Logger) *backups {
 	st := &backups{store: lastgood.Store{Dir: dir}, log: log}
 	var err error
 	if st.copies, err = st.store.Len(); err != nil {
-		log.Warn("the last good content of service files cannot be read: a file that is broken now has none", slog.Any("err", err))
+		log.Warn("the last good content of service files cannot be read: a file that is broken now has none",
+			slog.Any("err", err))
 		return nil
 	}
 	return st
 }
 
-// recall starts a record with the copy of its file, if that is still valid. The present content is then judged
-// like a later change. It returns false if the file may have been good and the copy is lost: the copy is damaged,
-// or no file has one. If other files have copies and this one has none, it never was good.
-func (st *backups) recall(path string, r *record) bool {
+// recall gives a file the copy of its content, if that is still valid. The present content is then judged like a later
+// change. It returns false if the file may have been good and the copy is lost: the copy is damaged, or no file has
+// one. If other files have copies and this one has none, it never was good.
+func (st *backups) recall(path string, f *file) bool {
 	if st == nil {
 		return false
 	}
 	data, at, ok, err := st.store.Get(path)
-	var problems []sources.Problem
 	switch {
 	case ok:
-		now, wrong := decodeAfter(r.reading, path, data)
-		if _, r.warnings, problems = r.validate(now, wrong); len(problems) == 0 {
-			r.good, r.earlier, r.since = true, true, at
+		v, _ := weigh(path, nil, Content{Data: data, Quotable: true}, at)
+		if v.action == accept {
+			f.served = v.next
+			f.served.earlier = true
 			return true
 		}
-		*r = record{named: r.named}
-		err = problems[0]
+		err = v.problems[0]
 	case err == nil:
 		return st.copies > 0
 	}
-	st.log.Warn("the last good content of a file is damaged or no longer valid", slog.String("file", path), slog.Any("err", err))
+	st.log.Warn("the last good content of a file is damaged or no longer valid",
+		slog.String("file", path), slog.Any("err", err))
 	return false
 }
 
 // others are the files that have a copy and are not known.
-func (st *backups) others(known map[string]*record) []string {
+func (st *backups) others(known map[string]*file) []string {
 	names, err := st.store.Names(slices.Collect(maps.Keys(known))...)
 	if err != nil {
 		st.log.Warn("the last good content of files that have left cannot be listed and stays", slog.Any("err", err))
@@ -95,7 +95,8 @@ func newSaver(dir string, keeper *statefile.Keeper, log *slog.Logger) *saver {
 	}
 	var err error
 	if k.points, err = k.store.MountPoints(); err != nil {
-		log.Warn("where directories of service files were mounted cannot be read: if one is not mounted now, its services go", slog.Any("err", err))
+		log.Warn("where directories of service files were mounted cannot be read: if one is not mounted now, its services go",
+			slog.Any("err", err))
 	}
 	k.wants = k.points
 	go func() {

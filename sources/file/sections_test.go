@@ -170,12 +170,12 @@ func TestTooMuchTogether(t *testing.T) {
 func BenchmarkReread(b *testing.B) {
 	texts := [2][]byte{bigFile(1000)}
 	texts[1] = bytes.Replace(texts[0], []byte("\"10.1.2.1\",\n"), []byte("\"10.1.2.2\",\n"), 1)
-	s := newStore()
+	g := running()
 	for i := 0; b.Loop(); i++ {
-		if !takes(s, "f.toml", string(texts[i%2])) {
+		if !takes(g, "f.toml", string(texts[i%2])) {
 			b.Fatal("no news")
 		}
-		if table, err := s.outcome(); table.Services.Len() != 1000 || err != nil {
+		if table, err := g.outcome(); table.Services.Len() != 1000 || err != nil {
 			b.Fatal(table.Services.Len(), err)
 		}
 	}

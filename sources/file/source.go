@@ -16,11 +16,13 @@ import (
 
 // Options say which files a Source follows, and how.
 type Options struct {
-	Paths    []string      // names and globs (filepath.Match's syntax); a missing name is a problem, an empty glob is not
-	Literal  bool          // Paths are names alone
-	Optional bool          // a name that was never there is no problem: another source has the services
-	Watch    bool          // follow changes as they happen, not only at Resync and Reload
-	Debounce time.Duration // how long there must be no event before files are read, up to 8 times that if changes follow each other faster; 0 = 50 ms
+	Paths    []string // names and globs (filepath.Match's syntax); a missing name is a problem, an empty glob is not
+	Literal  bool     // Paths are names alone
+	Optional bool     // a name that was never there is no problem: another source has the services
+	Watch    bool     // follow changes as they happen, not only at Resync and Reload
+	// Debounce is how long a file that was written in place must not change before it counts, and the time between two
+	// readings of changes that follow each other, up to 8 times that; 0 = 50 ms.
+	Debounce time.Duration
 	Resync   time.Duration // how often everything is read again; 0 = never
 
 	// Keep is a directory for the last good content of each file. The next start uses it for a file that is
@@ -38,7 +40,7 @@ type Options struct {
 	// rewatch is how often to try to watch what could not be watched; 0 = 10 s.
 	rewatch time.Duration
 
-	// quiet is how long a file that may be half written must have no event before it is read; 0 = 2 s.
+	// quiet is how long a file that may be half written must not change before it counts, see waits; 0 = 1 s.
 	quiet time.Duration
 
 	Log *slog.Logger // nil = none
@@ -53,23 +55,25 @@ type Source struct {
 	begun    chan *follower           // has the first reading, if Begin was called and Watch was not; else nil
 	warnings atomic.Pointer[[]string] // about the last emitted table
 
-	progress progress // of the first reading
-	notices  notices
+	progress progress                 // of the first reading
+	notices  atomic.Pointer[[]string] // see Notices
 }
 
 // Warnings are about the content that is served, one line each. It may be called from any goroutine.
-func (s *Source) Warnings() []string {
-	if w := s.warnings.Load(); w != nil {
-		return *w
-	}
-	return nil
-}
+func (s *Source) Warnings() []string { return linesOf(&s.warnings) }
 
 // Progress says how many files of how many the first reading has read.
 func (s *Source) Progress() (done, of int) { return s.progress.get() }
 
 // Notices name the files that are waited for. It may be called from any goroutine.
-func (s *Source) Notices() []string { return s.notices.Load() }
+func (s *Source) Notices() []string { return linesOf(&s.notices) }
+
+func linesOf(p *atomic.Pointer[[]string]) []string {
+	if lines := p.Load(); lines != nil {
+		return *lines
+	}
+	return nil
+}
 
 // New makes a Source. Relative paths start at the present working directory.
 func New(o Options) (*Source, error) {
@@ -82,7 +86,7 @@ func New(o Options) (*Source, error) {
 		o.Debounce = 50 * time.Millisecond
 	}
 	if o.quiet == 0 {
-		o.quiet = quiet
+		o.quiet = time.Second
 	}
 	if o.rewatch == 0 {
 		o.rewatch = RewatchAfter
@@ -125,17 +129,13 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 	}
 	f := s.follow()
 	defer f.close()
-	f.store.checking = true
+	f.guard.checking = true
 	if kept != "" {
-		f.store.backups = openBackups(kept, s.o.Log)
+		f.guard.backups = openBackups(kept, s.o.Log)
 	}
 	for try := 0; ; try++ {
 		f.read(scope{all: true, asked: true})
-		if len(f.store.waits) == 0 {
-			break
-		}
-		if try == readTries {
-			f.store.giveUp()
+		if len(f.guard.pending) == 0 || try == readTries {
 			break
 		}
 		select {
@@ -144,11 +144,11 @@ func Load(ctx context.Context, o Options) (t sources.Table, warnings, problems [
 		case <-time.After(readPause):
 		}
 	}
-	t, rejected := f.store.outcome()
+	t, rejected := f.guard.outcome()
 	if r, ok := rejected.(*sources.RejectedError); ok {
 		problems = r.Problems
 	}
-	return t, f.store.allWarnings(), problems, nil
+	return t, f.guard.warnings(), problems, nil
 }
 
 // Begin starts the first reading, which Watch then takes over. A start has other things to wait for in between. What
@@ -178,8 +178,8 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		f = s.start()
 	}
 	defer f.close()
-	s.setNotices(f.store.notices())
-	emit(f.store.outcome())
+	s.setNotices(f.guard.notices())
+	emit(f.guard.outcome())
 	f.save()
 
 	var resync <-chan time.Time
@@ -194,28 +194,28 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 			return nil
 		}
 		changed := f.read(round.scope)
-		table, rejected := f.store.outcome()
-		s.setNotices(f.store.notices())
+		table, rejected := f.guard.outcome()
+		s.setNotices(f.guard.notices())
 		if changed {
 			table.Seen = round.seen
 			emit(table, rejected)
 		}
 		f.save()
 		if round.reload != nil {
-			round.reload <- f.store.answer(rejected)
+			round.reload <- rejected
 		}
 	}
 }
 
 // setNotices publishes notices and logs the new ones.
 func (s *Source) setNotices(lines []string) {
-	before := s.notices.Load()
+	before := s.Notices()
 	for _, line := range lines {
 		if !slices.Contains(before, line) {
 			s.o.Log.Info("waiting", slog.String("file", line))
 		}
 	}
-	s.notices.Store(lines)
+	s.notices.Store(&lines)
 }
 
 // round is why files are read, and how.
@@ -223,54 +223,6 @@ type round struct {
 	scope  scope
 	seen   time.Time    // when the first event came; zero if there was none
 	reload chan<- error // the Reload to answer; nil if there is none
-}
-
-// await waits until the next reading is due. It returns false when ctx ends.
-func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <-chan chan<- error) (round, bool) {
-	for {
-		pause := time.NewTimer(f.pause())
-		r, ok, err := f.next(ctx, pause.C, resync, reloads)
-		pause.Stop()
-		switch {
-		case err != nil:
-			return round{}, false
-		case ok && r.reload != nil && f.store.writing():
-			// The caller of Reload has just closed the file, and the event has not arrived yet.
-			return r, f.untilClosed(ctx) == nil
-		case ok:
-			return r, true
-		}
-	}
-}
-
-// next waits for one event, timer or reload, and reports whether to read files for it.
-func (f *follower) next(ctx context.Context, pause, resync <-chan time.Time, reloads <-chan chan<- error) (r round, ok bool, err error) {
-	select {
-	case <-ctx.Done():
-		return r, false, ctx.Err()
-	case <-resync:
-		f.rewatch(true)
-		return round{scope: scope{all: true}}, true, nil
-	case <-pause:
-		f.rewatch(false)
-		f.remount()
-		return r, f.relist || len(f.store.due(f.store.now())) > 0 || f.store.relistDue(f.store.now()), nil
-	case reload := <-reloads:
-		f.rewatch(true)
-		return round{scope{all: true, asked: true}, time.Now(), reload}, true, nil
-	case e := <-f.changes():
-		r.seen = time.Now()
-		if !f.note(e) {
-			return r, false, nil
-		}
-	case err := <-f.faults():
-		f.fault(err)
-		return r, true, nil
-	}
-	if r.reload, err = f.debounce(ctx, reloads); r.reload != nil {
-		r.scope = scope{all: true, asked: true}
-	}
-	return r, err == nil, err
 }
 
 // Reload has a running Watch read everything again now. It waits until a changed outcome was emitted. It returns

@@ -449,66 +449,29 @@ func TestReloadDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestReloadWaitsForTheClose: a Reload that overtakes the event of the close waits for that event, and no longer.
-func TestReloadWaitsForTheClose(t *testing.T) {
-	r := &rig{T: t, dir: t.TempDir()}
-	r.write("s.toml", "a")
-	source, err := New(Options{Paths: []string{r.path("s.toml")}, Debounce: testLimit})
-	r.must(err)
-	f := source.follow()
-	defer f.close()
-	f.first()
-	f.watcher = &watcher{events: make(chan event, 1), errs: make(chan error)}
-	defer func() { f.watcher = nil }()
-	for range 10 { // which of two that are ready comes first is random
-		f.store.touch(r.path("s.toml"), syscall.IN_MODIFY)
-		f.watcher.events <- event{r.path("s.toml"), syscall.IN_CLOSE_WRITE}
-		reloads := make(chan chan<- error, 1)
-		reloads <- make(chan error, 1)
-		begin := time.Now()
-		if round, ok := f.await(t.Context(), nil, reloads); !ok || round.reload == nil || f.store.writing() {
-			t.Fatalf("%+v, %v", round, ok)
-		}
-		if took := time.Since(begin); took > testLimit/2 {
-			t.Fatalf("took %v", took)
-		}
-	}
-}
-
-// TestDebounceFor: a single change is read after one debounce, a series of changes after up to 8. Changes that are
-// further apart than that are single ones, whatever came before them.
-func TestDebounceFor(t *testing.T) {
+// TestPace: a single change is read at once, a series of changes at growing distances, up to 8 debounces.
+func TestPace(t *testing.T) {
 	const debounce = 50 * time.Millisecond
-	calm := debounce
-	for _, want := range []time.Duration{2, 4, 8, 8} {
-		if calm = debounceFor(debounce, calm, calm); calm != want*debounce {
-			t.Errorf("%v, want %v", calm, want*debounce)
+	at := time.Now()
+	var p pace
+	if p.next().After(at) {
+		t.Error("the first change waits")
+	}
+	var readings []int
+	for begin := at; at.Sub(begin) < 2*time.Second; at = at.Add(time.Millisecond) { // an event each millisecond
+		if !at.Before(p.next()) {
+			p = p.read(at, debounce)
+			readings = append(readings, int(at.Sub(begin)/time.Millisecond))
 		}
 	}
-	if calm = debounceFor(debounce, calm, calm+1001*time.Millisecond); calm != debounce {
-		t.Errorf("%v after a pause", calm)
+	if want := []int{0, 50, 150, 350, 750, 1150, 1550, 1950}; !slices.Equal(readings, want) {
+		t.Errorf("read after %d ms, want %d", readings, want)
 	}
-}
-
-// TestDebounceOfRhythms: whatever a program's rhythm, a wait that joins no two writes in one reading stays one debounce.
-func TestDebounceOfRhythms(t *testing.T) {
-	const debounce = 50 * time.Millisecond
-	for _, c := range []struct{ every, reading, want time.Duration }{
-		{time.Second, 30 * time.Millisecond, debounce},
-		{time.Second, 500 * time.Millisecond, debounce},
-		{time.Second, 700 * time.Millisecond, 8 * debounce}, // a reading takes most of the time: let changes gather
-		{600 * time.Millisecond, 30 * time.Millisecond, debounce},
-		{420 * time.Millisecond, 30 * time.Millisecond, 8 * debounce},
-		{100 * time.Millisecond, 10 * time.Millisecond, 8 * debounce},
-	} {
-		for _, calm := range []time.Duration{debounce, 8 * debounce} {
-			for range 10 {
-				calm = debounceFor(debounce, calm, calm+max(c.every-calm-c.reading, 0))
-			}
-			if calm != c.want {
-				t.Errorf("a write every %v, read in %v: waits %v, want %v", c.every, c.reading, calm, c.want)
-			}
+	for range 3 { // changes that are further apart than any wait are single ones
+		if at = at.Add(401 * time.Millisecond); p.next().After(at) {
+			t.Error("a change waits after a pause")
 		}
+		p = p.read(at, debounce)
 	}
 }
 
@@ -582,75 +545,76 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// takes has a store take content as a whole file's.
-func takes(s *store, path, text string) bool {
-	return s.judge(path, Content{Data: []byte(text), Quotable: true}, identity{}, &listing{}, scope{asked: true})
+// takes has a guard take content that is asked for.
+func takes(g *guard, path, text string) bool {
+	now := time.Now()
+	return g.take(path, look{id: identity{ino: 1, written: now.UnixNano()}, content: Content{[]byte(text), true}}, true, now)
 }
 
-// TestNeverStill: a file that is written all the time is refused and keeps its last good content.
-func TestNeverStill(t *testing.T) {
-	s := newStore()
-	takes(s, "x", services("a"))
-	s.hold("x", s.records["x"], identity{}, "is being written", false)
-	s.giveUp()
-	table, err := s.outcome()
-	if table.Services.Len() != 1 || err == nil {
-		t.Error(table, err)
-	}
+// running is a guard after its first reading.
+func running() *guard {
+	g := newGuard(waits{50 * time.Millisecond, time.Second, 10 * time.Millisecond})
+	g.starting = false
+	return g
 }
 
 // TestUnlistable: a directory that cannot be listed is not an empty one.
 func TestUnlistable(t *testing.T) {
-	s := newStore()
+	g := running()
 	l := &listing{}
-	takes(s, "/etc/s.d/x.toml", services("a"))
+	takes(g, "/etc/s.d/x.toml", services("a"))
 	l.unlist("/etc/s.d", syscall.EIO)
-	s.update(l, scope{})
-	table, err := s.outcome()
+	if !l.mayHold("/etc/s.d/x.toml") || !g.directories(l, time.Now()) {
+		t.Error("nothing new")
+	}
+	g.take("/etc/s.d/x.toml", look{hidden: true}, true, time.Now())
+	table, err := g.outcome()
 	var rejected *sources.RejectedError
 	if table.Services.Len() != 1 || !errors.As(err, &rejected) || !rejected.Incomplete {
 		t.Error(table, err)
 	}
-	if !s.update(&listing{}, scope{}) {
+	if !g.take("/etc/s.d/x.toml", look{absent: true}, true, time.Now()) || !g.directories(&listing{}, time.Now()) {
 		t.Error("nothing new when it is listed again, without the file")
 	}
-	if table, err = s.outcome(); table.Services.Len() != 0 || err != nil {
+	if table, err = g.outcome(); table.Services.Len() != 0 || err != nil {
 		t.Error(table, err)
 	}
 }
 
 // TestOptional: with Optional a missing file is no problem, unless it was there before.
 func TestOptional(t *testing.T) {
-	s := newStore()
-	s.optional = true
-	l := &listing{named: map[string]bool{"x": true}, missing: []string{"x"}}
-	if s.update(l, scope{}) {
+	s, err := New(Options{Paths: []string{"/no/such/x"}, Optional: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.follow()
+	if f.read(scope{all: true}) {
 		t.Error("a file that never was is news")
 	}
-	if table, err := s.outcome(); table.Services.Len() != 0 || err != nil {
+	if table, err := f.guard.outcome(); table.Services.Len() != 0 || err != nil {
 		t.Error(table, err)
 	}
-	takes(s, "x", services("a"))
-	if !s.update(l, scope{}) {
+	takes(f.guard, "/no/such/x", services("a"))
+	if !f.read(scope{all: true, asked: true}) {
 		t.Error("a file that is gone is no news")
 	}
-	if table, err := s.outcome(); table.Services.Len() != 1 || err == nil {
+	if table, err := f.guard.outcome(); table.Services.Len() != 1 || err == nil {
 		t.Error(table, err)
 	}
 }
 
 // TestUnchangedIsNotParsed: of a thousand files in services.d only the changed one is parsed.
 func TestUnchangedIsNotParsed(t *testing.T) {
-	s := newStore()
-	if !takes(s, "x", services("a")) {
+	g := running()
+	if !takes(g, "x", services("a")) {
 		t.Error("the first content is no news")
 	}
-	r := s.records["x"]
-	parsed := r.reading.table.Services.At(0)
-	if takes(s, "x", services("a")) || r.reading.table.Services.At(0) != parsed {
+	parsed := g.files["x"].served.reading.table.Services.At(0)
+	again := func() bool { return g.files["x"].served.reading.table.Services.At(0) == parsed }
+	if takes(g, "x", services("a")) || !again() {
 		t.Error("parsed again")
 	}
-	if takes(s, "x", services("a")+"\n") || r.reading.table.Services.At(0) == parsed {
+	if takes(g, "x", services("a")+"\n") || again() {
 		t.Error("another text of the same services is news, or was not parsed")
 	}
 }

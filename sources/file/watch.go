@@ -5,29 +5,34 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
+// An event says that there is something to look at, never what happened: its kind is not read. So an event that is
+// lost, late or doubled costs at most a look, and a look that no event asks for comes to the same.
+
 // changes are the events of the watched directories; nil when not watching.
-func (f *follower) changes() <-chan event {
+func (f *follower) changes() <-chan fsnotify.Event {
 	if f.watcher == nil {
 		return nil
 	}
-	return f.watcher.events
+	return f.watcher.Events
 }
 
 func (f *follower) faults() <-chan error {
 	if f.watcher == nil {
 		return nil
 	}
-	return f.watcher.errs
+	return f.watcher.Errors
 }
 
 // fault handles an error of the watcher. After events that the kernel dropped, everything is listed again. Any other
 // error ends the watcher, and rewatch makes another one.
 func (f *follower) fault(err error) {
 	f.relist = true
-	if !errors.Is(err, errOverflow) {
-		f.watcher.close()
+	if !errors.Is(err, fsnotify.ErrEventOverflow) {
+		f.watcher.Close()
 		f.watcher = nil
 		f.noWatcher(err)
 	}
@@ -39,7 +44,7 @@ const RewatchAfter = 10 * time.Second
 // startWatcher makes an inotify instance. Their number is limited per user and often small
 // (fs.inotify.max_user_instances, 128 by default).
 func (f *follower) startWatcher() {
-	watcher, err := newWatcher()
+	watcher, err := fsnotify.NewWatcher()
 	if err == nil {
 		f.watcher = watcher
 	}
@@ -49,18 +54,29 @@ func (f *follower) startWatcher() {
 
 // noWatcher notes why there is no watcher; nil if there is one.
 func (f *follower) noWatcher(err error) {
-	f.retry = f.store.now().Add(f.o.rewatch)
+	f.retry = f.now().Add(f.o.rewatch)
 	f.o.Unwatched(strings.Join(f.o.Paths, ", "), err)
 }
 
 // rewatch tries to watch what could not be watched, if that is due or now is set.
 func (f *follower) rewatch(now bool) {
 	switch {
-	case !f.o.Watch || !now && f.store.now().Before(f.retry):
+	case !f.o.Watch || !now && f.now().Before(f.retry):
 	case f.watcher == nil:
 		f.startWatcher()
 	case len(f.unwatched) > 0:
-		f.retry, f.relist = f.store.now().Add(f.o.rewatch), true
+		f.retry, f.relist = f.now().Add(f.o.rewatch), true
+	}
+}
+
+// list lists everything again, and watches the directories of it alone.
+func (f *follower) list() {
+	for range 2 {
+		f.listing = list(f.o.Paths, f.o.Literal, f.watch)
+		if !f.unwatch() {
+			return
+		}
+		// A directory that was moved has one watch, under its former name. That has ended, so watch it again.
 	}
 }
 
@@ -70,13 +86,13 @@ func (f *follower) watch(dir string) {
 	if f.watcher == nil {
 		return
 	}
-	err := f.watcher.add(dir)
+	err := f.watcher.Add(dir)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		f.watched(dir)
 		return
 	}
 	if !f.unwatched[dir] {
-		f.retry = f.store.now().Add(f.o.rewatch)
+		f.retry = f.now().Add(f.o.rewatch)
 	}
 	f.unwatched[dir] = true
 	f.o.Unwatched(dir, err)
@@ -90,14 +106,21 @@ func (f *follower) watched(dir string) {
 	}
 }
 
-// unwatch ends the watches of directories that no path leads through any more.
-func (f *follower) unwatch() {
+// unwatch ends the watches of directories that no path leads through any more, and reports whether there were any.
+func (f *follower) unwatch() (some bool) {
 	for dir := range f.unwatched {
 		if f.listing.dirs[dir] == nil {
 			f.watched(dir)
 		}
 	}
-	if f.watcher != nil {
-		f.watcher.keep(func(dir string) bool { return f.listing.dirs[dir] != nil })
+	if f.watcher == nil {
+		return false
 	}
+	for _, dir := range f.watcher.WatchList() {
+		if f.listing.dirs[dir] == nil {
+			_ = f.watcher.Remove(dir) // it fails if the directory is gone
+			some = true
+		}
+	}
+	return some
 }

@@ -1,0 +1,186 @@
+package file
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// guard holds what is served of all files and why more is not, and decides when that changes.
+type guard struct {
+	waits
+	files    map[string]*file   // by path
+	pending  map[string]pending // by path
+	mounts   map[string]mount   // of directories when they last had files
+	lost     []lostDir          // directories that are missing and had files
+	unread   []sources.Problem  // directories that could not be listed
+	backups  *backups           // what earlier runs kept; nil after the first reading
+	starting bool               // this is the first reading
+	checking bool               // the outcome is not served, only checked
+	unsaved  copies             // what was accepted or left since the last call of takeUnsaved
+	order    []string           // the paths of files, sorted; nil: to be computed
+}
+
+// file is what is known of one file.
+type file struct {
+	unknown  bool              // it may have been good in an earlier run, whose record is lost
+	served   *served           // its last good content; nil: none
+	judged   look              // what was judged last, without content
+	problems []sources.Problem // why that is refused
+}
+
+// served is the last good content of a file.
+type served struct {
+	reading  reading
+	warnings []sources.Problem
+	since    time.Time // when it was accepted
+	earlier  bool      // an earlier run accepted it, and this one none yet
+}
+
+// lostDir is a directory whose files are gone with it.
+type lostDir struct {
+	path      string
+	elsewhere bool // it is there, on another mount
+}
+
+func newGuard(w waits) *guard {
+	return &guard{
+		waits: w, files: map[string]*file{}, pending: map[string]pending{}, mounts: map[string]mount{},
+		starting: true, unsaved: copies{},
+	}
+}
+
+// file returns what is known of a file.
+func (g *guard) file(path string) *file {
+	f := g.files[path]
+	if f == nil {
+		f = &file{}
+		g.files[path], g.order = f, nil
+		if g.starting {
+			f.unknown = !g.backups.recall(path, f)
+		}
+	}
+	return f
+}
+
+// take judges what a look found, and reports whether the outcome changed.
+func (g *guard) take(path string, now look, asked bool, at time.Time) (changed bool) {
+	f := g.file(path)
+	if g.starting && (f.served == nil || now.absent) {
+		asked = true // nothing is lost
+	}
+	p := g.pending[path].seen(now, at, g.tick)
+	v := g.judge(path, f, now, p, asked, at)
+	if v.action == keep && !v.until.IsZero() && v.until != p.verdict.until {
+		p.pause = RetryAfter(p.pause)
+	}
+	p.verdict = v
+	if g.pending[path] = p; v.until.IsZero() {
+		delete(g.pending, path)
+	}
+	switch {
+	case v.action == hold:
+		return false
+	case v.action == accept && v.next == nil:
+		g.forget(path)
+		return v.news
+	}
+	f.judged, f.judged.content = now, Content{}
+	changed = v.news || !slices.Equal(f.problems, v.problems)
+	f.problems = v.problems
+	if v.action == accept {
+		if f.served == nil || f.served.reading.text != v.next.reading.text {
+			g.unsaved[path] = &accepted{now.content.Data, v.next.since}
+		}
+		f.served = v.next
+	}
+	return changed
+}
+
+// forget drops a file that has left.
+func (g *guard) forget(path string) {
+	delete(g.files, path)
+	delete(g.pending, path)
+	g.unsaved[path], g.order = nil, nil
+}
+
+// leaving delays the end of all files that are gone by that of another: when a directory is removed with its files, the
+// files go first, and then the missing directory keeps their content.
+func (g *guard) leaving(at time.Time) {
+	for path, p := range g.pending {
+		if p.now.absent && p.verdict.why != "" {
+			p.changed, p.verdict.until = at, at.Add(p.verdict.patience)
+			g.pending[path] = p
+		}
+	}
+}
+
+// directories takes what is new about directories, after a full listing, and reports whether the outcome changed.
+func (g *guard) directories(l *listing, at time.Time) (changed bool) {
+	var lost []lostDir
+	add := func(dirs []string, elsewhere bool) {
+		for _, dir := range dirs {
+			for path, f := range g.files {
+				if f.served != nil && below(dir, path) {
+					lost = append(lost, lostDir{dir, elsewhere})
+					break
+				}
+			}
+		}
+	}
+	add(l.absent, false)
+	add(l.elsewhere, true)
+	for path := range g.pending { // of a directory, if of no file
+		if g.files[path] == nil && !slices.Contains(l.passing, path) {
+			delete(g.pending, path)
+		}
+	}
+	for _, dir := range l.passing {
+		p := g.pending[dir]
+		if !at.Before(p.verdict.until) {
+			p.pause = RetryAfter(p.pause)
+			p.verdict = verdict{action: keep, until: at.Add(p.pause)}
+		}
+		g.pending[dir] = p
+	}
+	changed = !slices.Equal(g.unread, l.problems) || !slices.Equal(g.lost, lost)
+	g.unread, g.lost = l.problems, lost
+	return changed
+}
+
+// takeUnsaved returns what was accepted, or has left, since the last call.
+func (g *guard) takeUnsaved() copies {
+	unsaved := g.unsaved
+	g.unsaved = copies{}
+	return unsaved
+}
+
+// mountPoints are those of the directories that had files, to be kept for the next start.
+func (g *guard) mountPoints() map[string]string {
+	points := make(map[string]string, len(g.mounts))
+	for dir, m := range g.mounts {
+		points[dir] = m.point
+	}
+	return points
+}
+
+// warnings are about the content that is served.
+func (g *guard) warnings() (all []sources.Problem) {
+	for _, f := range g.files {
+		if f.served != nil {
+			all = append(all, f.served.warnings...)
+		}
+	}
+	sources.SortProblems(all)
+	return all
+}
+
+// paths are those of all files, sorted.
+func (g *guard) paths() []string {
+	if g.order == nil {
+		g.order = slices.Sorted(maps.Keys(g.files))
+	}
+	return g.order
+}
