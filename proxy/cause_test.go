@@ -38,16 +38,18 @@ func TestCausesDecideNothing(t *testing.T) {
 	})
 }
 
-// syncsUnder makes syncs at a start, for drift, for a table with more drift, after a failure and for nothing, under other
-// causes than their own. It returns what each did.
+// syncsUnder makes syncs at a start, for drift, for a table with more drift, after a failure and for nothing, under
+// other causes than their own. It returns what each did.
 func syncsUnder(t *testing.T, causes func(CauseSet) CauseSet) (did []string) {
 	k := fake.New(kernel.DefaultNames, kernel.Node{}, kernel.State{})
 	key := kernel.VirtualKey{Addr: netip.MustParseAddr("10.96.0.1"), Port: 80, Proto: kernel.TCP}
 	real := func(i byte) kernel.Real {
-		return kernel.Real{Key: kernel.RealKey{Virtual: key, Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 2, 0, i}), 80)}, Weight: 1}
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 2, 0, i}), 80)
+		return kernel.Real{Key: kernel.RealKey{Virtual: key, Addr: at}, Weight: 1}
 	}
 	n := byte(2) // real servers
-	set := kernel.Set{Name: kernel.DefaultNames.Set(kernel.IPv4, kernel.VirtualServer), Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4096}
+	name := kernel.DefaultNames.Set(kernel.IPv4, kernel.VirtualServer)
+	set := kernel.Set{Name: name, Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4096}
 	rules := func(_ sources.Merged, node kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
 		s := kernel.State{Sets: []kernel.Set{set}, Virtuals: []kernel.Virtual{{Key: key, Scheduler: "rr", Netmask: 32}}}
 		s.Entries = kernel.EntriesOf([]kernel.Entry{{Set: set.Name, Addr: key.Addr, Proto: key.Proto, Port: key.Port}})

@@ -26,7 +26,8 @@ func TestReadingRemembersNothing(t *testing.T) {
 			return kernel.Real{Key: kernel.RealKey{Virtual: key, Addr: at}, Weight: 1}
 		}
 		set := kernel.Set{
-			Name: kernel.DefaultNames.Set(kernel.IPv4, kernel.VirtualServer), Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4096,
+			Name: kernel.DefaultNames.Set(kernel.IPv4, kernel.VirtualServer), Type: kernel.HashIPPort,
+			Family: kernel.IPv4, MaxElem: 4096,
 		}
 		claims := []kernel.Claim{{Addr: key.Addr, Link: "eth0"}}
 		want := kernel.State{

@@ -221,7 +221,7 @@ func (d *differ) drain(h kernel.Real, j int, timeout time.Duration, since time.T
 	deadline := since.Add(timeout)
 	switch {
 	case !drains(h.Key.Virtual.Proto),
-		timeout > 0 && h.Weight == 0 && !d.now.Time.Before(deadline),
+		timeout > 0 && !d.now.Time.Before(deadline),
 		d.idle(j):
 		d.remove(kernel.RemoveReals, h)
 		return

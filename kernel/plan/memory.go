@@ -18,7 +18,8 @@ func (d *differ) left() []kernel.Virtual {
 // remember returns the memory after the plan.
 func (d *differ) remember() kernel.Memory {
 	m := kernel.Memory{
-		Owned: d.memory.Owned, Left: d.plan.Left, Drains: d.plan.Drains, Cut: d.want.Policy.Cut, Quiesced: d.want.Policy.Quiesced,
+		Owned: d.memory.Owned, Left: d.plan.Left, Drains: d.plan.Drains,
+		Cut: d.want.Policy.Cut, Quiesced: d.want.Policy.Quiesced,
 	}
 	if d.hold() {
 		m.Quiesced = d.memory.Quiesced
@@ -27,27 +28,26 @@ func (d *differ) remember() kernel.Memory {
 }
 
 // After returns the memory after a plan was applied. before is the memory that the plan was made with, and then the one
-// that Diff returned with it. If ops failed, drains that the plan was to end go on, since only the memory of them tells
-// the next plan to try again, and so do flows. err is what Apply returned, done is how many ops were tried.
+// that Diff returned with it. Drains that the plan was to end by an op that failed go on, since only the memory of them
+// tells the next plan to try again, and so do flows. err is what Apply returned, done is how many ops were tried.
 func After(before, then kernel.Memory, p kernel.Plan, done int, err error) kernel.Memory {
-	if err == nil && done == len(p.Ops) {
-		return then
-	}
+	left := p.Ops[done:]
 	if err != nil {
-		then.Cut, then.Unremoved = before.Cut, flowsOver(kernel.UDP, undone(p.Ops[:done], err))
+		failed := undone(p.Ops[:done], err)
+		then.Cut, then.Unremoved = before.Cut, flowsOver(kernel.UDP, failed)
+		left = slices.Concat(failed, left)
 	}
-	ended := map[kernel.RealKey]bool{}
-	for i := range p.Ops {
-		switch o := p.Ops[i].Object.(type) {
+	ends := map[kernel.RealKey]bool{}
+	for i := range left {
+		switch o := left[i].Object.(type) {
 		case kernel.Flow:
-			ended[o.Key] = true
+			ends[o.Key] = true
 		case kernel.Real:
-			if i >= done && p.Ops[i].Verb == kernel.Remove {
-				ended[o.Key] = true
-			}
+			ends[o.Key] = left[i].Verb == kernel.Remove
 		}
 	}
-	if goOn := keep(before.Drains, func(x kernel.Drain) bool { return ended[x.Real] }); len(goOn) > 0 {
+	goOn := keep(before.Drains, func(x kernel.Drain) bool { return ends[x.Real] })
+	if len(goOn) > 0 {
 		then.Drains = sortedWith(then.Drains, goOn, func(a, b kernel.Drain) int { return a.Real.Compare(b.Real) })
 	}
 	return then

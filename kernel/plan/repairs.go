@@ -3,9 +3,9 @@ package plan
 import "github.com/svcproxy/svcproxy/kernel"
 
 // Repairs returns the ops of a plan that undo what another program changed. done is the kernel as the plans that were
-// carried out left it, have the reading that the plan was made from. An op is a repair if its object is not in have as it
-// is in done, and the op makes it so. What is wanted for the first time, or failed before, is in no done. An object that
-// another program changed and that is wanted otherwise by now is no repair, nor is a tracked connection.
+// carried out left it, have the reading that the plan was made from. An op is a repair if its object is not in have as
+// it is in done, and the op makes it so. What is wanted for the first time, or failed before, is in no done. An object
+// that another program changed and that is wanted otherwise by now is no repair, nor is a tracked connection.
 func Repairs(done, have kernel.State, ops []kernel.Op) (repairs []kernel.Op) {
 	for _, op := range ops {
 		if isRepair(&done, &have, op) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -72,7 +73,10 @@ func TestRulesDrain(t *testing.T) {
 			if slices.Contains(p.Drains, draining[0]) != c.goes || !slices.Equal(flows, c.ops) {
 				t.Errorf("drains %v, removes %q", p.Drains, flows)
 			}
-			refused := &kernel.ApplyError{Failed: []*kernel.OpError{{}}}
+			refused := &kernel.ApplyError{}
+			for i, o := range p.Ops {
+				refused.Failed = append(refused.Failed, &kernel.OpError{Index: i, Op: o, Err: errors.New("refused")})
+			}
 			if failed := After(memory, then, p, len(p.Ops), refused).Drains; c.ops != nil != slices.Contains(failed, draining[0]) && !c.goes {
 				t.Errorf("known after a failure: %v", failed)
 			}
