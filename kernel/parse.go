@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -36,8 +35,8 @@ func ParseAll(text string) (o Observed, m Memory, now Now, err error) {
 	}
 	o.Conns, o.Reals = nil, RealsOf(p.reals)
 	o.Sort()
-	slices.SortFunc(now.Probed, Claim.Compare)
-	slices.SortFunc(now.Taken, func(a, b Taken) int { return a.Compare(b.Claim) })
+	SortFunc(now.Probed, Claim.Compare)
+	SortFunc(now.Taken, func(a, b Taken) int { return a.Compare(b.Claim) })
 	if len(conns) > 0 {
 		for _, r := range o.Reals.All() {
 			o.Conns = append(o.Conns, conns[r.Key])

@@ -98,8 +98,8 @@ func ParseRecord(text []byte) (r Record, lines int, err error) {
 			r.Digests = append(r.Digests, VirtualDigest{k, d})
 		}
 	}
-	slices.SortFunc(r.Made, Virtual.Compare)
-	slices.SortFunc(r.Digests, VirtualDigest.Compare)
+	SortFunc(r.Made, Virtual.Compare)
+	SortFunc(r.Digests, VirtualDigest.Compare)
 	sortUnique(&r.Left, Virtual.Compare)
 	return r, lines, nil
 }

@@ -119,7 +119,7 @@ func sortUnique[T any](s *[]T, compare func(a, b T) int) {
 	if ascending(*s, compare) { // mostly so in readings
 		return
 	}
-	slices.SortStableFunc(*s, compare)
+	SortStableFunc(*s, compare)
 	*s = slices.CompactFunc(*s, func(a, b T) bool { return compare(a, b) == 0 })
 }
 

@@ -45,7 +45,7 @@ func Serving(o *kernel.Observed) []sources.Claim {
 				sources.Claim{Port: k.Port, Protocol: protocol})
 		}
 	}
-	slices.SortFunc(list, sources.Claim.Compare)
+	kernel.SortFunc(list, sources.Claim.Compare)
 	return slices.Compact(list)
 }
 

@@ -26,7 +26,7 @@ func Plan(ctx context.Context, ask Prober, want kernel.State, have kernel.Observ
 			now.Taken = append(now.Taken, taken...)
 		}
 	}
-	slices.SortFunc(now.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
+	kernel.SortFunc(now.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
 	p, _ := plan.Diff(want, have, kernel.Memory{}, now)
 	return p
 }

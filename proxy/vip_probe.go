@@ -72,8 +72,8 @@ func (p *prober) heard(now time.Time, minGap time.Duration) kernel.Now {
 			o.Probed = append(o.Probed, c)
 		}
 	}
-	slices.SortFunc(o.Probed, kernel.Claim.Compare)
-	slices.SortFunc(o.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
+	kernel.SortFunc(o.Probed, kernel.Claim.Compare)
+	kernel.SortFunc(o.Taken, func(a, b kernel.Taken) int { return a.Compare(b.Claim) })
 	return o
 }
 

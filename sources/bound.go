@@ -2,7 +2,6 @@ package sources
 
 import (
 	"cmp"
-	"slices"
 )
 
 // excess is a service that is left out because with it a table would be too large, and why.
@@ -23,7 +22,7 @@ func bound(most Size, before seniority, left map[place]outcome, tables []Table) 
 	if sum.within(most) {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int {
+	SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.grade, b.grade), cmp.Compare(a.share, b.share))
 	})
 	var out []excess

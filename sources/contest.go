@@ -65,9 +65,9 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 	addrs := c.ambiguous()
 	c.award()
 	c.separate(addrs)
-	slices.SortFunc(c.held, Holding.compare)
+	SortFunc(c.held, Holding.compare)
 	for i := range c.services {
-		slices.SortStableFunc(c.services[i].withheld, func(a, b Withheld) int { return a.Claim.Compare(b.Claim) })
+		SortStableFunc(c.services[i].withheld, func(a, b Withheld) int { return a.Claim.Compare(b.Claim) })
 	}
 	return c
 }

@@ -42,7 +42,7 @@ func incumbents(t Table, held []Holding) Incumbents {
 		s := t.Services.At(i)
 		in.Services[i] = Incumbent{s.Origin.Source, s.Origin.File, s.FullName()}
 	}
-	slices.SortFunc(in.Services, Incumbent.compare)
+	SortFunc(in.Services, Incumbent.compare)
 	return in
 }
 

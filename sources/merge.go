@@ -144,7 +144,7 @@ func (v *verdict) report(tables []Table) {
 	for p := range v.of {
 		places = append(places, p)
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.service, b.service))
 	})
 	for _, p := range places {

@@ -177,7 +177,7 @@ func (v *verdict) delta(deltas []Delta, tables []Table, merged Table) Delta {
 			d.Changes = append(d.Changes, c)
 		}
 	}
-	slices.SortFunc(d.Changes, func(a, b Change) int { return cmp.Compare(a.Is, b.Is) })
+	SortFunc(d.Changes, func(a, b Change) int { return cmp.Compare(a.Is, b.Is) })
 	return d
 }
 

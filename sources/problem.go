@@ -31,7 +31,7 @@ func (p Problem) Error() string {
 
 // SortProblems sorts problems by file, line, message and service.
 func SortProblems(problems []Problem) {
-	slices.SortStableFunc(problems, func(a, b Problem) int {
+	SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.Origin.File, b.Origin.File),
 			cmp.Compare(a.Origin.Line, b.Origin.Line),

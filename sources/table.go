@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sort"
 	"time"
 )
@@ -37,7 +36,7 @@ func (t Table) Sort() {
 		return
 	}
 	all := t.Services.Slice()
-	slices.SortStableFunc(all, func(a, b Service) int { return compareNames(&a, &b) })
+	SortStableFunc(all, func(a, b Service) int { return compareNames(&a, &b) })
 	for i := range all {
 		*t.Services.At(i) = all[i]
 	}

@@ -77,7 +77,7 @@ func (s sweep) questions(f kernel.Family) []question {
 			all = append(all, about(v))
 		}
 	}
-	slices.SortFunc(all, question.compare)
+	kernel.SortFunc(all, question.compare)
 	return slices.Compact(all)
 }
 

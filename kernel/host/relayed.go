@@ -42,7 +42,7 @@ func (b *relayed) Read() (ipvs.Reading, error) {
 			r.Virtuals = append(r.Virtuals, v)
 		}
 	}
-	slices.SortFunc(r.Virtuals, kernel.Virtual.Compare)
+	kernel.SortFunc(r.Virtuals, kernel.Virtual.Compare)
 	next := 0 // of the relay's
 	for i, o := range all.Reals {
 		if b.relay.Has(o.Key.Virtual) {
@@ -63,7 +63,7 @@ func (b *relayed) inIPVS() []kernel.VirtualKey {
 	for k := range b.left {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, kernel.VirtualKey.Compare)
+	kernel.SortFunc(keys, kernel.VirtualKey.Compare)
 	return keys
 }
 

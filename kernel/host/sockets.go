@@ -58,7 +58,7 @@ func (x *Sockets) Listeners(wanted func(port uint16, proto kernel.Proto) bool) (
 		}
 		list = append(list, s.Listener)
 	}
-	slices.SortFunc(list, kernel.Listener.Compare)
+	kernel.SortFunc(list, kernel.Listener.Compare)
 	return slices.Compact(list), err
 }
 

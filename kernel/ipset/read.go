@@ -61,7 +61,7 @@ func (s *Sets) heads(names kernel.Names) ([]head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing ipsets: %w", err)
 	}
-	slices.SortFunc(heads, func(a, b head) int { return strings.Compare(a.set.Name, b.set.Name) })
+	kernel.SortFunc(heads, func(a, b head) int { return strings.Compare(a.set.Name, b.set.Name) })
 	return heads, nil
 }
 

@@ -145,7 +145,7 @@ func (t *Tables) ApplyOthers(ctx context.Context, ops []kernel.Op) []error {
 // translates, so it goes first.
 func othersSections(f kernel.Family, ops []kernel.Op) []section {
 	ss := sections(f, ops)
-	slices.SortFunc(ss, func(a, b section) int { return slices.Index(tables, b.table) - slices.Index(tables, a.table) })
+	kernel.SortFunc(ss, func(a, b section) int { return slices.Index(tables, b.table) - slices.Index(tables, a.table) })
 	return ss
 }
 

@@ -72,7 +72,7 @@ func (t *Table) dumpDaemons() (all []kernel.SyncDaemon, err error) {
 		}
 		return err
 	})
-	slices.SortFunc(all, kernel.SyncDaemon.Compare)
+	kernel.SortFunc(all, kernel.SyncDaemon.Compare)
 	return all, t.stale(err)
 }
 

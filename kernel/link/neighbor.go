@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -42,8 +41,8 @@ func (l *Links) ReadNeighbors() (ours, foreign []kernel.Neighbor, err error) {
 			foreign = append(foreign, n)
 		}
 	}
-	slices.SortFunc(ours, compareNeighbor)
-	slices.SortFunc(foreign, compareNeighbor)
+	kernel.SortFunc(ours, compareNeighbor)
+	kernel.SortFunc(foreign, compareNeighbor)
 	return ours, foreign, nil
 }
 

@@ -31,7 +31,7 @@ func (s survey) node(ours int) kernel.Node {
 		}
 	}
 	n.Bridges, n.MTU = s.bridges(mine), s.mtu(mine)
-	slices.SortFunc(n.Addrs, func(a, b kernel.NodeAddr) int {
+	kernel.SortFunc(n.Addrs, func(a, b kernel.NodeAddr) int {
 		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), strings.Compare(a.Link, b.Link))
 	})
 	for _, r := range s.routes {
@@ -57,7 +57,7 @@ func (s survey) bridges(addrs []address) []kernel.Bridge {
 			list = append(list, kernel.Bridge{Link: d.name, Filtered4: d.calls4, Filtered6: d.calls6})
 		}
 	}
-	slices.SortFunc(list, func(a, b kernel.Bridge) int { return strings.Compare(a.Link, b.Link) })
+	kernel.SortFunc(list, func(a, b kernel.Bridge) int { return strings.Compare(a.Link, b.Link) })
 	return list
 }
 

@@ -119,7 +119,7 @@ func gather(claims []kernel.Claim) (*neighborhood, error) {
 			}
 		}
 	}
-	slices.SortFunc(n.asked, func(a, b *asked) int { return a.Compare(b.Claim) })
+	kernel.SortFunc(n.asked, func(a, b *asked) int { return a.Compare(b.Claim) })
 	if n.fd, err = n.socket(); err != nil {
 		return nil, err
 	}

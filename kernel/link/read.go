@@ -105,7 +105,7 @@ func (l *Links) bound(all []address, name string) []kernel.Addr {
 		}
 		addrs = append(addrs, kernel.Addr{Addr: a, Link: name})
 	}
-	slices.SortFunc(addrs, func(a, b kernel.Addr) int { return a.Addr.Compare(b.Addr) })
+	kernel.SortFunc(addrs, func(a, b kernel.Addr) int { return a.Addr.Compare(b.Addr) })
 	return slices.Compact(addrs)
 }
 

@@ -44,8 +44,8 @@ func (l *Links) ReadRoutes() (routes []kernel.Route, announced []kernel.Announce
 			return nil, nil, err
 		}
 	}
-	slices.SortFunc(routes, kernel.Route.Compare)
-	slices.SortFunc(announced, kernel.Announcement.Compare)
+	kernel.SortFunc(routes, kernel.Route.Compare)
+	kernel.SortFunc(announced, kernel.Announcement.Compare)
 	return slices.Compact(routes), slices.Compact(announced), nil
 }
 

@@ -54,7 +54,7 @@ func (d *differ) keepDraining() {
 // sortedWith returns a sorted slice with more elements.
 func sortedWith[T any](sorted, more []T, compare func(a, b T) int) []T {
 	all := slices.Concat(sorted, more)
-	slices.SortFunc(all, compare)
+	kernel.SortFunc(all, compare)
 	return all
 }
 

@@ -28,7 +28,7 @@ func (d *differ) diffFlows() {
 		from := len(d.ops)
 		d.flowsOfVirtuals()
 		d.flowsOfReals()
-		slices.SortFunc(d.ops[from:], func(a, b kernel.Op) int {
+		kernel.SortFunc(d.ops[from:], func(a, b kernel.Op) int {
 			return a.Object.(kernel.Flow).Key.Compare(b.Object.(kernel.Flow).Key)
 		})
 	}

@@ -85,7 +85,7 @@ func Owned(o *kernel.Observed, before []kernel.VirtualKey) []kernel.VirtualKey {
 			keys = append(keys, made.Key)
 		}
 	}
-	slices.SortFunc(keys, kernel.VirtualKey.Compare)
+	kernel.SortFunc(keys, kernel.VirtualKey.Compare)
 	return slices.Compact(keys)
 }
 

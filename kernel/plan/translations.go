@@ -60,7 +60,7 @@ func translations(n kernel.Names, chains []kernel.Chain, proto kernel.Proto) lea
 }
 
 func (l *leads) sort() {
-	slices.SortFunc(l.virtuals, kernel.Virtual.Compare)
+	kernel.SortFunc(l.virtuals, kernel.Virtual.Compare)
 	slices.SortFunc(l.reals, kernel.Real.Compare)
 	l.virtuals, l.reals = slices.Compact(l.virtuals), slices.Compact(l.reals)
 }
@@ -87,7 +87,7 @@ func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.R
 			}
 		}
 	}
-	slices.SortFunc(virtuals, kernel.Virtual.Compare)
+	kernel.SortFunc(virtuals, kernel.Virtual.Compare)
 	slices.SortFunc(reals, kernel.Real.Compare)
 	return slices.Compact(virtuals), slices.Compact(reals)
 }

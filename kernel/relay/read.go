@@ -56,7 +56,7 @@ func (r *Relay) sorted() []*service {
 	for _, s := range r.services {
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b *service) int { return a.key.Compare(b.key) })
+	kernel.SortFunc(all, func(a, b *service) int { return a.key.Compare(b.key) })
 	return all
 }
 

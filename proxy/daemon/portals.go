@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -55,7 +54,7 @@ func (p *portals) open(f *frontend.Frontends) []mode.Portal {
 	for k, at := range p.relay.Portals() {
 		all = append(all, mode.Portal{Virtual: k, Port: at.Port()})
 	}
-	slices.SortFunc(all, func(a, b mode.Portal) int { return a.Virtual.Compare(b.Virtual) })
+	kernel.SortFunc(all, func(a, b mode.Portal) int { return a.Virtual.Compare(b.Virtual) })
 	return all
 }
 

@@ -135,7 +135,7 @@ func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, no
 	}
 	// A target with a long detection time may be gone. Its window stays until the next SetTargets.
 	b.mass.window = max(b.mass.window, window(targets))
-	slices.SortFunc(gone, Key.compare)
+	sources.SortFunc(gone, Key.compare)
 	for _, k := range gone {
 		b.uncount(b.targets[k])
 		delete(b.targets, k)
@@ -319,7 +319,7 @@ func (b *Board) Tick(now time.Time) []Event {
 			events = append(events, Event{Kind: IsReleased, At: now, Key: k, Verdict: x.Verdict})
 		}
 	}
-	slices.SortFunc(events[1:], func(x, y Event) int { return x.Key.compare(y.Key) })
+	sources.SortFunc(events[1:], func(x, y Event) int { return x.Key.compare(y.Key) })
 	return events
 }
 

@@ -46,7 +46,7 @@ func (b *builder) digests() {
 func digestOf(services []Service) string {
 	if slices.ContainsFunc(services, func(s Service) bool { return strings.Contains(s.Name, "/") }) {
 		services = slices.Clone(services)
-		slices.SortStableFunc(services, func(a, b Service) int { return strings.Compare(sources.FullName(a.Name), sources.FullName(b.Name)) })
+		kernel.SortStableFunc(services, func(a, b Service) int { return strings.Compare(sources.FullName(a.Name), sources.FullName(b.Name)) })
 	}
 	var all []kernel.Digest
 	for i := range services {

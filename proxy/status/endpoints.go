@@ -25,7 +25,7 @@ func (b *builder) endpoints(i int) {
 		}
 	}
 	if !slices.IsSortedFunc(s.Endpoints, compareEndpoints) {
-		slices.SortStableFunc(s.Endpoints, compareEndpoints)
+		kernel.SortStableFunc(s.Endpoints, compareEndpoints)
 	}
 	// Overlapping endpoint slices can give an address twice.
 	s.Endpoints = slices.CompactFunc(s.Endpoints, func(a, b Endpoint) bool { return compareEndpoints(a, b) == 0 })

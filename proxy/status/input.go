@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -140,6 +139,6 @@ func drainsOf(services []Service) []Draining {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Draining) int { return cmp.Compare(b.Active+b.Inactive, a.Active+a.Inactive) })
+	kernel.SortStableFunc(list, func(a, b Draining) int { return cmp.Compare(b.Active+b.Inactive, a.Active+a.Inactive) })
 	return list[:min(len(list), maxDrains)]
 }

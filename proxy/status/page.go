@@ -246,7 +246,7 @@ func (p *page) rows() []*Service {
 		}
 		return len(urgency)
 	}
-	slices.SortStableFunc(rows, func(a, b *Service) int { return cmp.Compare(rank(a), rank(b)) })
+	sources.SortStableFunc(rows, func(a, b *Service) int { return cmp.Compare(rank(a), rank(b)) })
 	return rows
 }
 

@@ -12,7 +12,7 @@ import (
 // finish sorts and counts the parts of a service and finds its state.
 func (b *builder) finish(i int) {
 	s, from := &b.services[i], b.f.Table.Services.At(i)
-	slices.SortStableFunc(s.Virtuals, func(a, b Virtual) int {
+	sources.SortStableFunc(s.Virtuals, func(a, b Virtual) int {
 		return cmp.Or(cmp.Compare(a.port, b.port), cmp.Compare(a.Kind.order(), b.Kind.order()), a.Address.Compare(b.Address))
 	})
 	for _, e := range s.Endpoints {

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -52,7 +51,7 @@ func (b *builder) build() []Service {
 		b.finish(i)
 	}
 	all := append(b.services, b.leftOut()...)
-	slices.SortStableFunc(all, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
+	kernel.SortStableFunc(all, func(a, b Service) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 

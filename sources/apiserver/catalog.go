@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources/manifest"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // name is the name of an object.
@@ -272,7 +274,7 @@ func (c *catalog) look(withNode bool) news {
 		// A clone, because the catalog changes its own in place.
 		n.changes = append(n.changes, change{changed, s, there, slices.Clone(c.parts[changed])})
 	}
-	slices.SortFunc(n.changes, func(a, b change) int { return a.name.compare(b.name) })
+	sources.SortFunc(n.changes, func(a, b change) int { return a.name.compare(b.name) })
 	n.seen, c.seen = c.seen, time.Time{}
 	clear(c.changed)
 	return n

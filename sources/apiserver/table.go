@@ -121,7 +121,7 @@ func (t *table) convert(c change) (sources.Service, []sources.Problem, bool) {
 // refused are all problems, sorted.
 func (t *table) refused() []sources.Problem {
 	all := slices.Concat(slices.Collect(maps.Values(t.problems))...)
-	slices.SortFunc(all, func(a, b sources.Problem) int {
+	sources.SortFunc(all, func(a, b sources.Problem) int {
 		return name{a.Service, a.Message}.compare(name{b.Service, b.Message})
 	})
 	return all

@@ -71,7 +71,7 @@ func ports(s sources.Service) [][]sources.EndpointPort {
 	var all [][]sources.EndpointPort
 	for _, e := range s.Endpoints {
 		p := slices.Clone(e.Ports)
-		slices.SortFunc(p, func(a, b sources.EndpointPort) int { return int(a.Port) - int(b.Port) })
+		sources.SortFunc(p, func(a, b sources.EndpointPort) int { return int(a.Port) - int(b.Port) })
 		all = append(all, p)
 	}
 	return all

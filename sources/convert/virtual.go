@@ -305,7 +305,7 @@ func (v *virtual) what() string {
 }
 
 func (r *Result) sortNotes() {
-	slices.SortStableFunc(r.Notes, func(a, b Note) int {
+	sources.SortStableFunc(r.Notes, func(a, b Note) int {
 		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
 	})
 	seen := map[Note]bool{} // ports of one service have the same lines
@@ -381,7 +381,7 @@ func service(g []virtual) sources.Service {
 	if first.mark != 0 {
 		s.SetMark(first.mark)
 	}
-	slices.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) })
+	sources.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) })
 	return s
 }
 

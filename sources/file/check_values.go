@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/sources/fields"
+
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // maxAnswer is how much of an answer a probe reads, in bytes: more could never be found.
@@ -167,7 +169,7 @@ func readStatus(c *draftCheck, n node) error {
 		}
 		spans[i] = span{low, high}
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.high, b.high)) })
+	sources.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.high, b.high)) })
 	var list []string
 	for _, s := range slices.Compact(spans) {
 		if s.low == s.high {

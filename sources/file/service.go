@@ -58,7 +58,7 @@ func sortedByLine(table node) []node {
 	for i, key := range table.Keys() {
 		values[i], _ = table.Under(key)
 	}
-	slices.SortStableFunc(values, func(a, b node) int { return cmp.Compare(a.Line(), b.Line()) })
+	sources.SortStableFunc(values, func(a, b node) int { return cmp.Compare(a.Line(), b.Line()) })
 	return values
 }
 

@@ -26,7 +26,7 @@ func (c *converter) endpoints(parts []*EndpointSlice, node string) {
 	for _, part := range parts {
 		found = c.slice(found, part)
 	}
-	slices.SortStableFunc(found, func(a, b sources.Endpoint) int {
+	sources.SortStableFunc(found, func(a, b sources.Endpoint) int {
 		if order := a.Addr.Compare(b.Addr); order != 0 {
 			return order
 		}

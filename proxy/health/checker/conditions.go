@@ -3,7 +3,6 @@ package checker
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +31,7 @@ func (c *Checker) dark(now time.Time) []darkCheck {
 // darkConditions says which checks tell nothing, and why. Type and reason are the subject: they stay while more services
 // and endpoints are concerned, or fewer.
 func darkConditions(dark []darkCheck, now time.Time) []condition.Condition {
-	slices.SortFunc(dark, func(x, y darkCheck) int {
+	sources.SortFunc(dark, func(x, y darkCheck) int {
 		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Reason, y.Reason))
 	})
 	var list []condition.Condition

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -75,7 +74,7 @@ func (r *Runner) Starved() []Starved {
 			list = append(list, x)
 		}
 	}
-	slices.SortFunc(list, func(a, b Starved) int { return strings.Compare(a.Service, b.Service) })
+	sources.SortFunc(list, func(a, b Starved) int { return strings.Compare(a.Service, b.Service) })
 	return list
 }
 

@@ -148,6 +148,6 @@ func joined(parts []part, chain int, last []string) string {
 
 // sorted sorts the chains of a family.
 func sorted(chains []kernel.Chain) []kernel.Chain {
-	slices.SortFunc(chains, kernel.Chain.Compare)
+	kernel.SortFunc(chains, kernel.Chain.Compare)
 	return chains
 }

@@ -2,7 +2,6 @@ package ipvs
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -52,7 +51,7 @@ func (s *scope) ipvsFilter() []string {
 func (s *scope) opening() []kernel.SetName {
 	sets := []kernel.SetName{kernel.LoadBalancer, kernel.ClusterIP, kernel.ExternalIP, kernel.ExternalIPLocal}
 	if s.Config.Lean {
-		slices.SortStableFunc(sets, func(a, b kernel.SetName) int {
+		kernel.SortStableFunc(sets, func(a, b kernel.SetName) int {
 			switch {
 			case s.has(a) == s.has(b):
 				return 0

@@ -146,7 +146,7 @@ func (p *patch) keepsRules(entries kernel.Entries) bool {
 
 // reals returns all real servers, with those of the patched fronts replaced.
 func (p *patch) reals() kernel.Reals {
-	slices.SortFunc(p.fronts, func(a, b patchedFront) int { return a.key.Compare(b.key) })
+	kernel.SortFunc(p.fronts, func(a, b patchedFront) int { return a.key.Compare(b.key) })
 	var gone, fresh []kernel.Real
 	for _, f := range p.fronts {
 		gone, fresh = append(gone, p.state.Reals.Of(f.key)...), append(fresh, f.reals...)

@@ -68,7 +68,7 @@ func (w *writer) namedSets() []namedSet {
 			}
 		}
 	}
-	slices.SortFunc(sets, func(a, b namedSet) int { return strings.Compare(a.name, b.name) })
+	kernel.SortFunc(sets, func(a, b namedSet) int { return strings.Compare(a.name, b.name) })
 	return sets
 }
 

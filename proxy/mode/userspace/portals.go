@@ -20,7 +20,7 @@ func Served(f *frontend.Frontends) []kernel.VirtualKey {
 			keys = append(keys, x.Key)
 		}
 	}
-	slices.SortFunc(keys, kernel.VirtualKey.Compare)
+	kernel.SortFunc(keys, kernel.VirtualKey.Compare)
 	return keys
 }
 
@@ -83,7 +83,7 @@ func PortalsOf(s *kernel.State, n kernel.Names) (all []mode.Portal) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b mode.Portal) int { return a.Virtual.Compare(b.Virtual) })
+	kernel.SortFunc(all, func(a, b mode.Portal) int { return a.Virtual.Compare(b.Virtual) })
 	return all
 }
 
