@@ -9,21 +9,17 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// certified returns only the services that a services file can have. The others become notes. Mostly all of them can, which
-// one reading shows.
+// certified returns only the services that a services file can have. The others become notes. Mostly all of them can,
+// which one reading shows.
 func certified(r Result) Result {
 	var all strings.Builder
 	for i := range r.Services {
 		all.WriteString(file.Encode(&r.Services[i], file.EdgeWords))
 	}
 	if refused(all.String()) != nil {
-		good, known := r.Services[:0], map[sources.HealthCheck]mended{}
+		good := r.Services[:0]
 		for _, s := range r.Services {
-			err := refusal(&s)
-			if err != nil && s.HealthCheck != nil {
-				err = r.mend(&s, known)
-			}
-			if err != nil {
+			if err := r.mend(&s); err != nil {
 				r.Notes = append(r.Notes, Note{Origin: s.Origin, Message: message("%v", err), Changes: true})
 				continue
 			}
@@ -36,73 +32,43 @@ func certified(r Result) Result {
 	return r
 }
 
-// mended is a check without the parts that a services file refuses; nil if it refuses all of it.
-type mended struct {
-	check *sources.HealthCheck
-	notes []string
-}
-
-// mend leaves out what is refused of a service's check: the parts, or else the check. It returns why the service is refused
-// without a check, too.
-func (r *Result) mend(s *sources.Service, known map[sources.HealthCheck]mended) error {
-	m, again := known[*s.HealthCheck]
-	if trial := *s; again && m.check != nil {
-		trial.HealthCheck = m.check
-		again = refusal(&trial) == nil
+// mend makes a service whose check is refused one with the node's times, or with a check that only connects, or else
+// without a check. It returns why the service is refused all the same.
+func (r *Result) mend(s *sources.Service) error {
+	why := refusal(s)
+	if why == nil || s.HealthCheck == nil {
+		return why
 	}
-	if !again {
-		m = mendCheck(s)
-		known[*s.HealthCheck] = m
-	}
-	if s.HealthCheck = m.check; m.check == nil {
-		s.Endpoints = slices.Clone(s.Endpoints)
-		for i := range s.Endpoints {
-			s.Endpoints[i].Unchecked = false
+	usual, connects := *s.HealthCheck, *s.HealthCheck
+	usual.Unset = sources.DefaultHealthCheck().Unset
+	usual = usual.OnNode(sources.DefaultHealthCheck())
+	usual.Probe.Timeout = sources.DefaultHealthCheck().Probe.Timeout
+	connects.Probe = onlyConnects(s.HealthCheck.Probe)
+	for _, try := range []struct {
+		check *sources.HealthCheck
+		what  string
+	}{
+		{&usual, "its times and counts are the node's defaults"},
+		{&connects, "it only connects"},
+		{nil, "the endpoints are not checked"},
+	} {
+		trial := *s
+		if trial.HealthCheck = try.check; try.check == nil {
+			trial.Endpoints = slices.Clone(s.Endpoints)
+			for i := range trial.Endpoints {
+				trial.Endpoints[i].Unchecked = false
+			}
+		}
+		if why = refusal(&trial); why == nil {
+			*s = trial
+			r.Notes = append(r.Notes, Note{
+				Origin: s.Origin, Service: s.FullName(), Changes: true,
+				Message: "its health check: a services file cannot have it so; " + try.what,
+			})
+			return nil
 		}
 	}
-	if err := refusal(s); err != nil {
-		return err
-	}
-	for _, n := range m.notes {
-		r.Notes = append(r.Notes, Note{Origin: s.Origin, Service: s.FullName(), Message: n, Changes: true})
-	}
-	return nil
-}
-
-// mendCheck adds the parts of a check one by one to a check without any, as long as the service is accepted.
-func mendCheck(s *sources.Service) (m mended) {
-	of := partsOf(s.HealthCheck)
-	refuses := func(c *sources.HealthCheck, without []part) bool {
-		trial, own := *s, *c
-		for i := range without {
-			without[i].clear(&own)
-		}
-		trial.HealthCheck = &own
-		trial.Endpoints = s.Endpoints[:min(len(s.Endpoints), 1)]
-		return refusal(&trial) != nil
-	}
-	own := *s.HealthCheck
-	why := refusal(s).Error()
-	named := slices.IndexFunc(of, func(x part) bool { return strings.Contains(" "+why+" ", " "+x.name+" ") })
-	if named >= 0 && !refuses(&own, of[named:named+1]) { // mostly the reason names the part
-		note := of[named].left(&own)
-		return mended{&own, []string{note}}
-	}
-	if refuses(&own, of) {
-		return mended{notes: []string{message("its health check: %s", why)}}
-	}
-	for i := range of {
-		if refuses(&own, of[i+1:]) {
-			m.notes = append(m.notes, of[i].left(&own))
-		}
-	}
-	m.check = &own
-	return m
-}
-
-// left leaves out a part that a services file refuses, and returns a note.
-func (x *part) left(c *sources.HealthCheck) string {
-	return x.name + " of its health check: a services file cannot have it so; " + x.leaveOut(c)
+	return why
 }
 
 // uncontested drops services that ask for what another one has.

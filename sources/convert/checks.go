@@ -11,11 +11,11 @@ import (
 
 // settle gives the virtual server the check that most of its backends have. In the other formats each backend has checks of
 // its own; here a service has one, which a backend may be left out of. A backend never gets the question of another one.
-func (v *virtual) settle(known secrets) {
+func (v *virtual) settle() {
 	for i := range v.reals {
 		r := &v.reals[i]
 		v.place(r)
-		v.conceal(r, known)
+		v.conceal(r)
 	}
 	questions, checks := map[sources.Probe]int{}, map[sources.HealthCheck]int{}
 	for _, r := range v.reals {

@@ -29,7 +29,7 @@ func (h *haproxy) frontend(s *section) error {
 			v := virtual{name: s.name, at: s.at, addr: a, protocol: sources.TCP, hides: true}
 			v.haproxy(h, s, servers)
 			if j == 0 && len(l.words) > 2 {
-				v.noteChange(l.at, "bind options%s: svcproxy does not have them", namesIn(l.words[2:]))
+				v.noteChange(l.at, "bind: svcproxy does not have the options behind the address")
 			}
 			h.virtuals = append(h.virtuals, v)
 		}
@@ -40,26 +40,10 @@ func (h *haproxy) frontend(s *section) error {
 	return nil
 }
 
-// bindOptions are words behind the address of a bind.
-var bindOptions = wordSet(`accept-netscaler-cip accept-proxy allow-0rtt alpn backlog ca-file ca-sign-file ciphers ciphersuites crl-file crt crt-list curves
-defer-accept expose-fd force-sslv3 force-tlsv10 force-tlsv11 force-tlsv12 force-tlsv13 generate-certificates gid group id interface level maxconn mode
-mss name namespace nice no-alpn no-ca-names no-tls-tickets npn prefer-client-ciphers process proto quic-force-retry shards severity-output ssl
-ssl-max-ver ssl-min-ver strict-sni tcp-ut tfo thread tls-ticket-keys transparent uid user v4v6 v6only verify`)
-
-// namesIn returns the options among words, each behind a blank.
-func namesIn(words []string) string {
-	var b strings.Builder
-	for _, w := range words {
-		if bindOptions[w] {
-			b.WriteString(" " + w)
-		}
-	}
-	return b.String()
-}
-
 // leave notes that a frontend, or a part of it, is not imported.
 func (h *haproxy) leave(s *section, at sources.Origin, format string, args ...any) {
-	h.notes = append(h.notes, Note{Origin: at, Message: message("%s %s: ", s.kind, s.name) + message(format, args...), Changes: true})
+	text := message("%s %s: ", s.kind, s.name) + message(format, args...)
+	h.notes = append(h.notes, Note{Origin: at, Message: text, Changes: true})
 }
 
 // backend returns the section with the servers of a frontend, or nil if the frontend cannot be imported.
@@ -72,7 +56,8 @@ func (h *haproxy) backend(s *section) (*section, error) {
 		return nil, nil
 	}
 	use := s.last("default_backend")
-	if i := slices.IndexFunc(s.lines, func(l statement) bool { return l.words[0] == "use_backend" }); i >= 0 && len(s.lines[i].words) == 2 {
+	i := slices.IndexFunc(s.lines, func(l statement) bool { return l.words[0] == "use_backend" })
+	if i >= 0 && len(s.lines[i].words) == 2 {
 		use = &s.lines[i] // without a condition, before all others
 	}
 	if use == nil && s.kind == "listen" {
@@ -163,102 +148,66 @@ func hostOf(text string) string {
 
 // haproxy reads the lines of the sections of a virtual server.
 func (v *virtual) haproxy(h *haproxy, front, servers *section) {
-	check := haproxyCheck(v, servers)
 	v.balance(servers)
-	v.stick(h, servers)
-	v.servers(servers, check)
-	v.rest(h, front, servers, check)
+	v.servers(servers, haproxyCheckOf(v, servers))
+	for _, s := range []*section{front, servers} {
+		if s == front || front != servers {
+			v.rest(h, s, servers)
+		}
+	}
+}
+
+// balances are the schedulers that do what HAProxy's do.
+var balances = map[string]string{"roundrobin": "wrr", "static-rr": "wrr", "leastconn": "wlc", "source": "sh"}
+
+// balance sets the scheduler.
+func (v *virtual) balance(s *section) {
+	v.scheduler = "wrr"            // HAProxy's default
+	v.flags = sources.FlagFallback // HAProxy, too, gives a client another server while its own is down
+	l := s.last("balance")
+	switch {
+	case l == nil:
+	case balances[l.value(1)] != "" && len(l.words) == 2:
+		v.scheduler = balances[l.value(1)]
+	default:
+		v.noteChange(l.at, "%s: taken as wrr", title(l))
+	}
 }
 
 // handled are the lines that are read elsewhere.
 var handled = []string{
-	"bind", "mode", "balance", "hash-type", "stick", "stick-table", "server", "default-server", "server-template", "default_backend",
-	"http-check", "tcp-check", "external-check", "disabled", "enabled",
-}
-
-// rest notes the lines that have no counterpart. Those of defaults belong to no service.
-func (v *virtual) rest(h *haproxy, front, servers *section, check *haproxyProbe) {
-	proxies := []*section{front, servers}
-	if front == servers {
-		proxies = proxies[:1]
-	}
-	for _, s := range proxies {
-		for i := range s.lines {
-			l := &s.lines[i]
-			why := v.effect(front, servers, s, l, check)
-			if why == "" {
-				continue
-			}
-			n := Note{Origin: l.at, Message: title(l) + ": " + why, Changes: slices.Contains(changing, l.words[0])}
-			if l.at.Line > s.at.Line {
-				v.notes = append(v.notes, n)
-			} else if !h.said[n] {
-				h.said[n] = true
-				h.notes = append(h.notes, n)
-			}
-		}
-	}
+	"mode", "balance", "default-server", "default_backend", "http-check", "tcp-check", "disabled", "enabled",
 }
 
 // changing are the lines without which connections go otherwise.
-var changing = []string{"acl", "use_backend", "use-server", "tcp-request", "tcp-response", "maxconn", "fullconn", "filter", "dispatch", "rate-limit", "server-template"}
+var changing = []string{
+	"acl", "use_backend", "use-server", "tcp-request", "tcp-response", "maxconn", "fullconn", "filter", "dispatch",
+	"rate-limit", "server-template", "stick", "source", "external-check", "server",
+}
 
-// longest is how many words a line has at most.
-var longest = map[string]int{"mode": 2, "default_backend": 2, "disabled": 1, "enabled": 1, "timeout": 3, "hash-type": 4}
-
-// effect says why a line has no effect, "" if it has one.
-func (v *virtual) effect(front, servers, s *section, l *statement, check *haproxyProbe) string {
-	if most := longest[l.words[0]]; most > 0 && len(l.words) > most {
-		return "it has words that were not expected here"
-	}
-	switch l.words[0] {
-	case "server", "default-server":
-		if s != servers {
-			return "the servers of " + servers.name + " count"
+// rest notes the lines that have no counterpart. Those of defaults belong to no service.
+func (v *virtual) rest(h *haproxy, s, servers *section) {
+	for i := range s.lines {
+		l := &s.lines[i]
+		switch word := l.words[0]; {
+		case slices.Contains(handled, word), word == "server" && s == servers, word == "use_backend" && len(l.words) == 2:
+			continue
+		case isCheckOption(l), word == "timeout" && (l.value(1) == "check" || l.value(1) == "connect"):
+			continue
 		}
-		return ""
-	case "server-template":
-		return "svcproxy resolves no names"
-	case "bind":
-		return "a backend binds no address"
-	case "use_backend":
-		if len(l.words) == 2 && l.value(1) == servers.name {
-			return ""
+		n := Note{Origin: l.at, Message: title(l) + ": svcproxy does not have it"}
+		n.Changes = slices.Contains(changing, l.words[0])
+		switch l.words[0] {
+		case "timeout": // client, server, queue, tunnel
+			n.Message = title(l) + ": the timeouts of IPVS count, see table ipvs of svcproxy.toml"
+		case "server":
+			n.Message = title(l) + ": the servers of " + servers.name + " count"
 		}
-	case "default_backend":
-		if s == front && l.value(1) != servers.name {
-			return "use_backend without a condition counts"
-		}
-	case "timeout":
-		switch l.value(1) {
-		case "check":
-			if check.splits() && l.at == servers.last("timeout", "check").at {
-				return "in HAProxy it is for the answer alone; here the timeout is for connecting and the answer, so it is the sum of both"
-			}
-			return ""
-		case "connect":
-			if check.limitsConnect() && l.at == servers.last("timeout", "connect").at {
-				return "only the health check has it"
-			}
-		case "client", "server", "tunnel", "client-fin", "server-fin":
-			return "the timeouts of IPVS count, see table ipvs of svcproxy.toml"
-		}
-	case "source":
-		if l.value(2) == "usesrc" {
-			v.hides = false
-			return ""
-		}
-	case "option":
-		if isCheckOption(l.value(1)) || l.value(1) == "allbackups" {
-			return ""
-		}
-	case "no":
-		if l.value(1) == "option" && isCheckOption(l.value(2)) {
-			return ""
+		if l.at.Line > s.at.Line {
+			v.notes = append(v.notes, n)
+		} else if !h.said[n] {
+			h.said[n] = true
+			h.notes = append(h.notes, n)
 		}
 	}
-	if slices.Contains(handled, l.words[0]) {
-		return ""
-	}
-	return "svcproxy does not have it"
 }

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -12,14 +11,14 @@ import (
 )
 
 // servers reads the server lines of a section.
-func (v *virtual) servers(s *section, check *haproxyProbe) {
-	defaults := map[string]string{}
+func (v *virtual) servers(s *section, check *haproxyCheck) {
+	var defaults []string
 	backups := 0
 	for i := range s.lines {
 		l := &s.lines[i]
 		switch l.words[0] {
 		case "default-server":
-			v.serverOptions(l, defaults, l.words[1:])
+			defaults = append(defaults, l.words[1:]...)
 		case "server":
 			backup, err := v.server(l, defaults, check)
 			if err != nil {
@@ -29,24 +28,27 @@ func (v *virtual) servers(s *section, check *haproxyProbe) {
 				continue
 			}
 			if backups++; backups == 2 && s.last("option", "allbackups") == nil {
-				v.noteChange(l.at, "server %s: all backups serve when no other server is up, HAProxy uses the first only", l.value(1))
+				v.noteChange(l.at, "server %s: all backups serve when no other server is up, HAProxy uses the first only",
+					l.value(1))
 			}
 		}
 	}
 }
 
-// plainOptions are the options of a server that have no value.
-var plainOptions = wordSet(`agent-check allow-0rtt backup check check-reuse-pool check-send-proxy check-ssl check-via-socks4 disabled enabled
-force-sslv3 force-tlsv10 force-tlsv11 force-tlsv12 force-tlsv13 non-stick renegotiate send-proxy send-proxy-v2 send-proxy-v2-ssl
-send-proxy-v2-ssl-cn ssl ssl-reuse stick strict-maxconn tfo tls-tickets`)
+// serverOptions are the options of a server that import takes, and whether they have a value.
+var serverOptions = map[string]bool{
+	"check": false, "check-ssl": false, "ssl": false, "backup": false, "disabled": false,
+	"addr": true, "weight": true, "inter": true, "fastinter": true, "downinter": true, "fall": true, "rise": true,
+	"port": true, "slowstart": true, "on-marked-down": true, "verify": true, "id": true,
+}
 
-// valuedOptions are the options of a server that have a value.
-var valuedOptions = wordSet(`addr agent-addr agent-inter agent-port agent-send alpn ca-file check-alpn check-pool-conn-name check-proto
-check-sni ciphers ciphersuites client-sigalgs sigalgs cookie crl-file crt curves downinter error-limit fall fastinter guid hash-key id idle-ping
-idle-timeout init-addr init-state inter interface ktls log-bufsize log-proto max-reuse maxconn maxqueue minconn namespace npn observe on-error
-on-marked-down on-marked-up pool-conn-name pool-low-conn pool-max-conn pool-purge-delay port proto proxy-v2-options redir resolve-net
-resolve-opts resolve-prefer resolvers rise shard slowstart sni socks4 source ssl-max-ver ssl-min-ver tcp-md5sig tcp-ut track usesrc verify
-verifyhost weight ws`)
+// otherOptions are options that import does not take. A note may name them: what else stands on a line may be secret.
+var otherOptions = wordSet(`agent-check agent-addr agent-inter agent-port agent-send allow-0rtt alpn ca-file check-alpn
+check-proto check-send-proxy check-sni check-via-socks4 ciphers ciphersuites cookie crl-file crt curves error-limit
+force-tlsv12 force-tlsv13 init-addr interface log-proto max-reuse maxconn maxqueue minconn namespace non-stick observe
+on-error on-marked-up pool-max-conn proto proxy-v2-options redir resolve-net resolve-opts resolve-prefer resolvers
+send-proxy send-proxy-v2 send-proxy-v2-ssl send-proxy-v2-ssl-cn shard sni socks4 source ssl-max-ver ssl-min-ver stick
+tcp-ut tfo track usesrc verifyhost ws`)
 
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
@@ -56,36 +58,44 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
-// serverOptions reads the options of a server line into o.
-func (v *virtual) serverOptions(l *statement, o map[string]string, words []string) {
+// options reads the options of a server: those that import takes, with their values, and the names of others. An option
+// that is not taken may have a value.
+func (v *virtual) options(l *statement, words []string) (o map[string]string, others []string) {
+	o = map[string]string{}
+	value := false // the word may be the value of another option
 	for i := 0; i < len(words); i++ {
 		w := words[i]
-		switch off, negated := strings.CutPrefix(w, "no-"); {
+		valued, taken := serverOptions[w]
+		off, negated := strings.CutPrefix(w, "no-")
+		mayBe := value
+		value = false
+		switch {
 		case w == "enabled":
 			delete(o, "disabled")
-		case plainOptions[w]:
-			o[w] = w
-		case negated && plainOptions[off]:
-			delete(o, off)
-		case !valuedOptions[w]:
-			v.note(l.at, "a server option that is not known here")
-		case i+1 == len(words):
-			v.note(l.at, "server option %s: it has no value", w)
-		default:
+		case taken && valued && i+1 < len(words):
 			i++
 			o[w] = words[i]
+		case taken && !valued:
+			o[w] = w
+		case negated:
+			delete(o, off)
+		case otherOptions[w]:
+			value = true
+			others = append(others, w)
+		case !mayBe:
+			v.note(l.at, "a server option that is not known here")
 		}
 	}
+	return o, others
 }
 
 // server reads "server NAME ADDRESS[:PORT] OPTIONS". It reports whether it has added a backup.
-func (v *virtual) server(l *statement, defaults map[string]string, check *haproxyProbe) (backup bool, err error) {
+func (v *virtual) server(l *statement, defaults []string, check *haproxyCheck) (backup bool, err error) {
 	if len(l.words) < 3 {
 		return false, fmt.Errorf("want server NAME ADDRESS:PORT")
 	}
-	o := maps.Clone(defaults)
-	v.serverOptions(l, o, l.words[3:])
-	r := real{at: l.at, weight: sources.DefaultWeight}
+	o, others := v.options(l, slices.Concat(defaults, l.words[3:]))
+	r := real{at: l.at, weight: sources.DefaultWeight, backup: o["backup"] != "", notReady: o["disabled"] != ""}
 	if r.addr, err = serverAddress(l.value(2), v.addr.Port()); err != nil {
 		return false, err
 	}
@@ -96,13 +106,21 @@ func (v *virtual) server(l *statement, defaults map[string]string, check *haprox
 		}
 		r.weight = uint32(n)
 	}
-	if err := v.haproxyLimit(l, &r, o["maxconn"]); err != nil {
-		return false, err
+	if o["ssl"] != "" {
+		v.noteChange(l.at, "server option ssl: svcproxy does not encrypt, the server gets what the client sends")
 	}
-	r.backup, r.notReady = o["backup"] != "", o["disabled"] != ""
-	v.lostOptions(l, o)
-	if o["check"] != "" {
-		r.check, r.checkAt = check.of(v, l, o, r.addr), l.at
+	if o["verify"] == "required" {
+		v.note(l.at, "verify required: set verify and caFile of the health check")
+	}
+	if len(others) > 0 {
+		v.noteChange(l.at, "server options %s: svcproxy does not have them", strings.Join(others, ", "))
+	}
+	switch a, err := netip.ParseAddr(hostOf(o["addr"])); {
+	case o["check"] == "":
+	case o["addr"] != "" && (err != nil || a != r.addr.Addr()):
+		v.noteChange(l.at, "server option addr: svcproxy checks no other address than the endpoint's, so it is not checked")
+	default:
+		r.check, r.checkAt = check.of(v, l, o, r.addr.Port()), l.at
 	}
 	return v.add(r) && r.backup, nil
 }
@@ -114,14 +132,10 @@ func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
 		host, port = text[:i], text[i+1:]
 	}
 	a, err := netip.ParseAddr(hostOf(host))
-	switch {
-	case strings.Contains(text, "$"):
-		return netip.AddrPort{}, fmt.Errorf("svcproxy reads no environment variables: write the address")
-	case strings.Contains(text, "/") || strings.Contains(text, "@") && !strings.HasPrefix(text, "ipv"):
-		return netip.AddrPort{}, fmt.Errorf("svcproxy reaches servers by their addresses only")
-	case err != nil || a.Zone() != "":
-		return netip.AddrPort{}, fmt.Errorf("want an address: svcproxy resolves no names")
-	case port == "":
+	if err != nil || a.Zone() != "" {
+		return netip.AddrPort{}, fmt.Errorf("want an address: svcproxy resolves no names and reads no environment variables")
+	}
+	if port == "" {
 		return netip.AddrPortFrom(a.Unmap(), clients), nil
 	}
 	n, err := strconv.Atoi(port)
@@ -132,35 +146,4 @@ func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
 		return netip.AddrPort{}, fmt.Errorf("port: want a number up to 65535")
 	}
 	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
-}
-
-// knownOptions have a counterpart, or need none.
-var knownOptions = []string{"check", "weight", "backup", "disabled", "inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl", "id", "usesrc", "maxconn"}
-
-// checkOnly are the options that concern checks.
-var checkOnly = []string{"inter", "fastinter", "downinter", "rise", "fall", "port", "slowstart", "check-ssl"}
-
-// lostOptions notes the options of a server that have no counterpart.
-func (v *virtual) lostOptions(l *statement, o map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(o)) {
-		switch {
-		case name == "usesrc":
-			v.hides = false
-		case name == "source" && o["usesrc"] != "":
-		case strings.HasPrefix(name, "send-proxy"):
-			v.noteChange(l.at, "server option %s: svcproxy sends no PROXY header, and the server must not expect one", name)
-		case name == "ssl":
-			v.noteChange(l.at, "server option %s: svcproxy does not encrypt, the server gets what the client sends", name)
-		case strings.HasPrefix(name, "agent-"):
-			v.noteChange(l.at, "server option %s: not taken over; healthCheck type agent asks an agent", name)
-		case name == "verify" || name == "on-marked-down" || name == "addr" && o["check"] != "":
-			// of checks; see haproxyProbe
-		case o["check"] == "" && slices.Contains(checkOnly, name):
-			if slices.Contains(l.words, name) { // the line itself says so
-				v.note(l.at, "server option %s: no effect without check", name)
-			}
-		case !slices.Contains(knownOptions, name):
-			v.noteChange(l.at, "server option %s: svcproxy does not have it", name)
-		}
-	}
 }

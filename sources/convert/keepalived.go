@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -319,13 +318,4 @@ func (v *virtual) realServer(s *statement) (real, error) {
 		err = nil
 	}
 	return r, nil
-}
-
-// seconds reads seconds, which may have a fraction.
-func seconds(text string) (time.Duration, error) {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(f >= 0 && f <= 86400) {
-		return 0, errors.New("want seconds, at most a day")
-	}
-	return time.Duration(f * float64(time.Second)).Round(time.Millisecond), nil
 }

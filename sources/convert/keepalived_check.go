@@ -78,35 +78,14 @@ func keepalivedTiming(c *sources.HealthCheck, kind string) {
 	}
 }
 
-// checkTiming takes the keys that a virtual server, a real server and a check may have.
+// timingWords are words of checks that a virtual server and a real server may have, too.
+var timingWords = []string{
+	"delay_loop", "retry", "nb_get_retry", "delay_before_retry", "connect_timeout", "misc_timeout",
+}
+
+// checkTiming takes what a virtual server, a real server and a check may have.
 func checkTiming(c *sources.HealthCheck, b *statement) error {
-	duration := func(key sources.HealthKeys, to *time.Duration) error {
-		t, err := seconds(b.value(1))
-		if err == nil && t > 0 {
-			*to = t
-			c.Unset &^= key
-		}
-		return err
-	}
-	switch b.words[0] {
-	case "delay_loop":
-		return duration(sources.HealthInterval, &c.Interval)
-	case "delay_before_retry":
-		return duration(sources.HealthFastInterval, &c.FastInterval)
-	case "connect_timeout":
-		if c.Probe.Type == sources.CheckExec {
-			return nil // MISC_CHECK has misc_timeout
-		}
-		return duration(sources.HealthTimeout, &c.Probe.Timeout)
-	case "misc_timeout":
-		return duration(sources.HealthTimeout, &c.Probe.Timeout)
-	case "retry", "nb_get_retry":
-		n, err := strconv.Atoi(b.value(1))
-		if err != nil || n < 0 || n > 999 {
-			return fmt.Errorf("want a number of tries")
-		}
-		c.Fall = n + 1
-		c.Unset &^= sources.HealthFall
+	switch word := b.words[0]; word {
 	case "inhibit_on_failure":
 		c.OnDown = map[bool]sources.OnDown{true: sources.DownDrain, false: sources.DownCut}[on(b)]
 	case "alpha":
@@ -114,6 +93,11 @@ func checkTiming(c *sources.HealthCheck, b *statement) error {
 	case "virtualhost":
 		if t := c.Probe.Type; t == sources.CheckHTTP || t == sources.CheckHTTPS {
 			c.Probe.Host = b.value(1)
+		}
+	default:
+		own := word != "connect_timeout" || c.Probe.Type != sources.CheckExec // MISC_CHECK has misc_timeout
+		if own && slices.Contains(timingWords, word) {
+			return checkWords[Keepalived][word](c, b.value(1))
 		}
 	}
 	return nil
@@ -159,7 +143,7 @@ func (v *virtual) keepalivedProbe(r *real, c *sources.HealthCheck, check *statem
 				continue
 			}
 		}
-		v.keepalivedKey(p, b)
+		v.keepalivedKey(c, b)
 		if ip, err := netip.ParseAddr(b.value(1)); b.words[0] == "connect_ip" && (err != nil || ip != r.addr.Addr()) {
 			v.noteChange(b.at, "connect_ip of a check: svcproxy checks no other address than the endpoint's, so the endpoint is not checked")
 			return false
@@ -182,40 +166,18 @@ var lostKeys = []string{
 	"regex_options", "regex_no_match", "regex_stack", "regex_min_offset", "regex_max_offset", "warmup", "log_all_failures",
 }
 
-// timingKeys are those that checkTiming takes.
-var timingKeys = []string{"delay_loop", "retry", "nb_get_retry", "delay_before_retry", "connect_timeout", "misc_timeout", "alpha"}
-
 // keepalivedKey takes a key of a check or of its url.
-func (v *virtual) keepalivedKey(p *sources.Probe, b *statement) {
-	var err error
-	value := b.value(1)
+func (v *virtual) keepalivedKey(c *sources.HealthCheck, b *statement) {
+	p := &c.Probe
 	switch name := b.words[0]; name {
-	case "connect_port":
-		err = portOf(value, &p.Port)
-	case "bindto":
-		if p.Source, err = netip.ParseAddr(value); err != nil {
-			err = fmt.Errorf("want an address")
-		}
-	case "bind_if":
-		p.Interface = value
-	case "fwmark":
-		var n uint64
-		n, err = strconv.ParseUint(value, 0, 32)
-		p.Mark = uint32(n)
 	case "url":
 		for _, u := range b.block {
 			v.extra(u)
-			v.keepalivedKey(p, u)
+			v.keepalivedKey(c, u)
 			if u.words[0] == "virtualhost" {
 				p.Host = u.value(1)
 			}
 		}
-	case "path":
-		p.Path = "/" + strings.TrimPrefix(value, "/")
-	case "status_code":
-		codes := strings.FieldsFunc(strings.Join(b.words[1:], ","), func(r rune) bool { return r == ',' })
-		slices.Sort(codes)
-		p.ExpectStatus = strings.Join(slices.Compact(codes), ",")
 	case "digest":
 		v.noteChange(b.at, "digest of a check: svcproxy compares no digests; expectBody looks for a text")
 	case "regex":
@@ -224,37 +186,30 @@ func (v *virtual) keepalivedKey(p *sources.Probe, b *statement) {
 		} else {
 			v.noteChange(b.at, "regex of a check: svcproxy compares no patterns, so any body will do; expectBody looks for a text")
 		}
-	case "type":
-		p.RecordType = strings.ToUpper(value)
-	case "name":
-		p.Query = value
-	case "payload", "require_reply":
-		to := &p.Send
-		if name == "require_reply" {
-			to = &p.Expect
-		}
-		if err = hexOf(strings.Join(b.words[1:], ""), to); err != nil {
-			err = fmt.Errorf("%w, so any answer will do", err)
-		}
 	case "misc_path":
 		program(p, b.words[1:])
-	case "sni_name":
-		p.ServerName = value
 	case "misc_dynamic":
 		p.OnlyZero = false
 		v.noteChange(b.at, "misc_dynamic: exit status n from 2 to 255 gives n-2 %% of the configured weight, in keepalived the weight n-2")
-	case "enable_sni", "connect_ip", "virtualhost": // a TLS check names the host of the request anyway; the others are taken elsewhere
+	case "enable_sni": // a TLS check names the host of the request anyway
+	case "connect_ip", "virtualhost", "alpha": // taken elsewhere
 	default:
+		take, known := checkWords[Keepalived][name]
 		switch {
-		case slices.Contains(timingKeys, name):
+		case slices.Contains(timingWords, name):
+		case known:
+			value := b.value(1)
+			if slices.Contains(manyWords, name) {
+				value = strings.Join(b.words[1:], " ")
+			}
+			if err := take(c, value); err != nil {
+				v.note(b.at, "%s: %v", title(b), err)
+			}
 		case slices.Contains(lostKeys, name):
 			v.note(b.at, "%s of a check: svcproxy does not have it", name)
 		default:
 			v.note(b.at, "%s of a check: not known here", unknown(b))
 		}
-	}
-	if err != nil {
-		v.note(b.at, "%s: %v", title(b), err)
 	}
 }
 

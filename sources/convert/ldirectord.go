@@ -13,14 +13,15 @@ import (
 
 // ldirectordKeys are the keys before the first virtual, by which a file is known.
 var ldirectordKeys = []string{
-	"checktimeout", "negotiatetimeout", "checkinterval", "failurecount", "autoreload", "logfile", "quiescent", "fallback", "fallbackcommand",
-	"emailalert", "emailalertfreq", "emailalertfrom", "emailalertstatus", "callback", "execute", "supervised", "fork", "checkcount",
+	"checktimeout", "negotiatetimeout", "checkinterval", "failurecount", "autoreload", "logfile", "quiescent",
+	"fallback", "fallbackcommand", "emailalert", "emailalertfreq", "emailalertfrom", "emailalertstatus", "callback",
+	"execute", "supervised", "fork", "checkcount",
 	"cleanstop", "readdquiescent", "smtp", "maintenancedir", "virtual", "virtual6", "real", "real6",
 }
 
 // readLDirectord reads ldirectord.cf.
 func readLDirectord(f File) (Result, error) {
-	l := ldirectord{tuning: ldirectordTuning{interval: 10 * time.Second, failures: 1, pings: 1}}
+	l := ldirectord{tuning: ldirectordTuning{check: ldirectordHealth()}}
 	line := 0
 	for text := range strings.Lines(string(f.Data)) {
 		line++
@@ -65,10 +66,8 @@ type ldirectord struct {
 
 // ldirectordTuning is what a file can say for all virtuals, and each for itself.
 type ldirectordTuning struct {
-	interval                time.Duration
+	check                   sources.HealthCheck
 	connect, negotiate      time.Duration // timeouts; 0 = the other one, or ldirectord's default
-	failures, pings         int
-	quiescent               bool
 	fallback, fallback6     string
 	fallbackAt, fallback6At sources.Origin
 }
@@ -99,7 +98,7 @@ func (l *ldirectord) line(at sources.Origin, inside bool, key, value string) err
 }
 
 func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
-	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at, pairs: map[netip.AddrPort]ldirectordPair{}}, false
+	l.own, l.check, l.skip = l.tuning, ldirectordCheck{kind: "negotiate", at: at}, false
 	if mark, err := firewallMark(value); err == nil {
 		l.open = &virtual{at: at, mark: mark, ipv6: ipv6, protocol: sources.FWMark, scheduler: "wrr"}
 		return nil
@@ -110,7 +109,9 @@ func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
 			return fmt.Errorf("virtual: want ADDRESS:PORT")
 		}
 		l.skip = true
-		l.notes = append(l.notes, Note{Origin: at, Message: "virtual: import looks up no names, write the address and port in numbers", Changes: true})
+		l.notes = append(l.notes, Note{
+			Origin: at, Message: "virtual: import looks up no names, write the address and port in numbers", Changes: true,
+		})
 		return nil
 	}
 	l.open = &virtual{at: at, addr: addr, protocol: sources.TCP, scheduler: "wrr"}
@@ -122,36 +123,36 @@ func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
 
 // tune takes a key that may stand at the top and in a virtual.
 func (l *ldirectord) tune(t *ldirectordTuning, at sources.Origin, key, value string) (err error) {
+	if take := checkWords[LDirectord][key]; take != nil {
+		if err := take(&t.check, unquote(value)); err != nil {
+			return fmt.Errorf("%s: %w", plain(key), err)
+		}
+		if key == "checkinterval" {
+			t.check.FastInterval, t.check.DownInterval = t.check.Interval, t.check.Interval
+		}
+		return nil
+	}
 	switch key {
-	case "checkinterval":
-		t.interval, err = positive(value)
 	case "checktimeout":
-		t.connect, err = positive(value)
+		t.connect, err = wholeSeconds(value)
 	case "negotiatetimeout":
-		t.negotiate, err = positive(value)
-	case "failurecount":
-		t.failures, err = count(value)
-	case "checkcount":
-		t.pings, err = count(value)
+		t.negotiate, err = wholeSeconds(value)
 	case "quiescent":
-		t.quiescent, err = yes(value)
+		words := map[string]sources.OnDown{"yes": sources.DownDrain, "no": sources.DownCut}
+		if t.check.OnDown = words[value]; t.check.OnDown == "" {
+			err = fmt.Errorf("want yes or no")
+		}
 	case "fallback":
 		t.fallback, t.fallbackAt = value, at
 	case "fallback6":
 		t.fallback6, t.fallback6At = value, at
-	case "autoreload", "supervised", "fork", "cleanstop", "readdquiescent":
-		_, err = yes(value)
-	case "logfile":
 	case "real", "real6", "scheduler", "protocol", "persistent", "checktype", "service", "request", "receive":
 		return fmt.Errorf("%s belongs to a virtual: begin the line with a tab or at least 4 blanks", key)
 	case "emailalert", "emailalertfreq", "emailalertfrom", "emailalertstatus", "smtp", "fallbackcommand":
 		l.note(at, noteNotify, key)
-	case "callback":
-		l.note(at, "callback: svcproxy runs no program when a file changes")
+	case "autoreload", "supervised", "fork", "cleanstop", "readdquiescent", "logfile":
 	case "execute":
 		l.note(at, "execute: that file is not read, import it, too")
-	case "connecttimeout", "timeout":
-		return fmt.Errorf("%s: ldirectord has checktimeout and negotiatetimeout instead", key)
 	default:
 		l.note(at, "%s: svcproxy does not have it", plain(key))
 	}
@@ -161,6 +162,7 @@ func (l *ldirectord) tune(t *ldirectordTuning, at sources.Origin, key, value str
 	return nil
 }
 
+// inside takes a key of a virtual.
 func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 	v := l.open
 	switch key {
@@ -172,7 +174,7 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 	case "protocol":
 		v.protocol = map[string]sources.Protocol{"tcp": sources.TCP, "udp": sources.UDP, "fwm": sources.FWMark}[value]
 		if v.protocol == 0 {
-			err = fmt.Errorf("want tcp or udp")
+			return fmt.Errorf("protocol: want tcp or udp")
 		}
 	case "persistent":
 		n, err := strconv.ParseUint(value, 10, 32)
@@ -184,26 +186,10 @@ func (l *ldirectord) inside(at sources.Origin, key, value string) (err error) {
 		v.granularity(at, key, value)
 	case "servicename":
 		v.name = unquote(value)
-	case "schedflags":
-		for flag := range strings.SplitSeq(value, ",") {
-			v.flag(at, strings.TrimSpace(flag))
-		}
-	case "ops":
-		if value != "no" {
-			v.onePacket = true
-		}
+	case "checktype", "service", "request", "receive", "checkcommand":
+		l.check.set(at, key, unquote(value))
 	default:
-		known, err := l.check.key(at, key, value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", plain(key), err)
-		}
-		if known {
-			return nil
-		}
 		return l.tune(&l.own, at, key, value)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", plain(key), err)
 	}
 	return nil
 }
@@ -215,7 +201,7 @@ func unquote(s string) string {
 	return s
 }
 
-// real reads ADDRESS[->ADDRESS][:PORT] METHOD [WEIGHT] ["REQUEST", "RECEIVE"].
+// real reads ADDRESS[->ADDRESS][:PORT] METHOD [WEIGHT].
 func (l *ldirectord) real(at sources.Origin, value string) error {
 	v := l.open
 	f := strings.Fields(value)
@@ -242,15 +228,13 @@ func (l *ldirectord) real(at sources.Origin, value string) error {
 			r.weight, rest = uint32(n), rest[1:]
 		}
 	}
-	pair, err := r.limits.cut(rest)
-	if err != nil {
-		return err
+	if len(rest) > 0 {
+		v.noteChange(at, "real: what stands behind its weight is not imported: limits, or a request of its own, "+
+			"so checks only connect")
+		l.check.differs = l.check.differs || strings.Contains(strings.Join(rest, " "), `"`)
 	}
 	for _, a := range hosts {
 		r.addr = netip.AddrPortFrom(a, port)
-		if pair != "" {
-			l.check.pairs[r.addr] = ldirectordPair{at, pair}
-		}
 		v.add(r)
 	}
 	return nil
@@ -294,11 +278,13 @@ func (l *ldirectord) end() {
 		return
 	}
 	v := l.open
-	if v.onePacket {
-		v.oneByOne(v.at)
-	}
 	l.fallback(v)
-	l.checks(v)
+	check := l.healthCheck(v)
+	for i := range v.reals {
+		if r := &v.reals[i]; !r.backup {
+			r.check, r.checkAt = check, l.check.at
+		}
+	}
 	l.virtuals = append(l.virtuals, *v)
 	l.open = nil
 }

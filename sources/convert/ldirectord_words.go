@@ -1,12 +1,9 @@
 package convert
 
 import (
-	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -35,30 +32,6 @@ func isName(text string) bool {
 	letter := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 	plain := func(r rune) bool { return letter(r) || r >= '0' && r <= '9' || strings.ContainsRune("._+-", r) }
 	return strings.ContainsFunc(text, letter) && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) })
-}
-
-func yes(value string) (bool, error) {
-	if !slices.Contains([]string{"yes", "no"}, value) {
-		return false, fmt.Errorf("want yes or no")
-	}
-	return value == "yes", nil
-}
-
-// positive reads a number of seconds above 0.
-func positive(value string) (time.Duration, error) {
-	n, err := strconv.ParseUint(value, 10, 16)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("want a number of seconds")
-	}
-	return time.Duration(n) * time.Second, nil
-}
-
-func count(value string) (int, error) {
-	n, err := strconv.ParseUint(value, 10, 10)
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("want a number above 0")
-	}
-	return int(n), nil
 }
 
 // fallback adds the fallback server of a virtual, or that of all virtuals of its family.

@@ -38,22 +38,6 @@ func (v *virtual) checkLimits(r *real) {
 	}
 }
 
-// haproxyLimit takes the most connections of a HAProxy server.
-func (v *virtual) haproxyLimit(l *statement, r *real, text string) error {
-	if text == "" {
-		return nil
-	}
-	n, err := threshold(text)
-	if err != nil {
-		return fmt.Errorf("maxconn: want a number")
-	}
-	if r.limits = (limits{n, n}); n > 0 {
-		v.noteChange(l.at, "server option maxconn %d: taken as maxConnections: HAProxy queues further connections, svcproxy gives them to other servers or refuses them; "+
-			"connections that closed count for two minutes", n)
-	}
-	return nil
-}
-
 // plus is what two backends may have together; one without a limit has none with another.
 func (l limits) plus(o limits) limits {
 	if l.upper == 0 || o.upper == 0 {

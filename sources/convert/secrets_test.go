@@ -144,14 +144,14 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A check without its secret judges no server that serves: any answer is good, or it only connects.
+// A check without its secret judges no server that serves: it only connects.
 func TestCheckWithoutItsSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		format     Format
 		text, want string
 	}{
-		"header": {HAProxy, haproxyService(" option httpchk GET /x\n http-check send hdr X-Token t hdr Accept text/plain\n http-check expect status 200"), `{ type = "http", path = "/x", headers = { Accept = "text/plain" }, expectStatus = ["100-599"], `},
-		"query":  {HAProxy, haproxyService(" option httpchk GET /x?key=t"), `{ type = "http", expectStatus = ["100-599"], `},
+		"header": {HAProxy, haproxyService(" option httpchk GET /x\n http-check send hdr X-Token t hdr Accept text/plain\n http-check expect status 200"), `{ type = "tcp", `},
+		"query":  {HAProxy, haproxyService(" option httpchk GET /x?key=t"), `{ type = "tcp", `},
 		"send":   {HAProxy, haproxyService(` option tcp-check` + "\n" + ` tcp-check send AUTH\ t\r\n` + "\n tcp-check expect string +OK"), `{ type = "tcp", `},
 		"args":   {Keepalived, keepalivedService("", "MISC_CHECK {\nmisc_path \"/bin/check --token t\"\n}"), `{ type = "tcp", `},
 	} {

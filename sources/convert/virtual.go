@@ -171,9 +171,8 @@ func (v *virtual) checkPort() {
 func joinMarks(virtuals []virtual) []virtual {
 	all := make([]virtual, 0, len(virtuals))
 	index := map[uint32]int{} // of marks, in all
-	known := secrets{}
 	for _, v := range virtuals {
-		v.settle(known)
+		v.settle()
 		i, again := index[v.mark]
 		if v.mark == 0 || !again {
 			index[v.mark] = len(all)
