@@ -65,7 +65,7 @@ func (d *decoder) document(data []byte) {
 	for _, m := range mistakes {
 		// file.DecodeServices reports duplicates in services.
 		if !slices.Contains(foreignKeys, m.Top) {
-			d.refuse(m.Line, "%s", m.Message)
+			d.refuse(m.Line, "%v", m)
 		}
 	}
 	if !ok {
@@ -114,7 +114,6 @@ func (d *decoder) table(name string, t map[string]any, at *fields.Place) {
 		inner, isTable := t[word].(map[string]any)
 		f := fieldOf(key)
 		switch {
-		case fields.Spare(word):
 		case f != nil:
 			d.set(f, t[word], place.Line, func(i int) int {
 				if elem := place.Elem(i); elem != nil {

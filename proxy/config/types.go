@@ -208,12 +208,10 @@ var gates = fields.Type[map[string]bool]{
 			if !ok {
 				return nil, fmt.Errorf("gate %s must be true or false, not %s", spelt(name), fields.TypeOf(t[name]))
 			}
-			if !fields.Spare(name) {
-				if found == nil {
-					found = make(map[string]bool, len(t))
-				}
-				found[name] = on
+			if found == nil {
+				found = make(map[string]bool, len(t))
 			}
+			found[name] = on
 		}
 		return found, nil
 	},

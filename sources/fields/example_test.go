@@ -10,7 +10,7 @@ import (
 func Example() {
 	tree, places, mistakes, _ := fields.Parse([]byte("name = \"web\"\nport = 70000\nport = 80\n"))
 	for _, m := range mistakes {
-		fmt.Printf("line %d: %s\n", m.Line, m.Message)
+		fmt.Printf("line %d: %s\n", m.Line, m)
 	}
 	document := fields.Node{At: places, V: tree}
 	port, _ := document.Under("port")

@@ -31,7 +31,7 @@ func TestExcess(t *testing.T) {
 		"dotted header":  {"\n\n[" + strings.Repeat("a.", n) + "a]", 3, "nested more than 100 deep"},
 		"elements":       {"x = [" + strings.Repeat("1,", n) + "]", 1, "more than 500000 keys and values"},
 		"keys":           {keys(), 1, "more than 500000 keys and values"},
-		"tables":         {strings.Repeat("[[a]]", n), 1, "more than 500000 keys and values"},
+		"tables":         {strings.Repeat("[[a]]\n", n/2+1), n/2 + 1, "more than 500000 keys and values"},
 		"lines":          {strings.Repeat("\n", n), 1_000_000, "more than 1000000 lines"},
 		"duplicate keys": {strings.Repeat("a = 1\n", n/2), 102, "more than 100 duplicate keys"},
 	} {
@@ -40,7 +40,7 @@ func TestExcess(t *testing.T) {
 			t.Errorf("%s: %v, %d mistakes", name, ok, len(mistakes))
 			continue
 		}
-		if last := mistakes[len(mistakes)-1]; last.Line != test.line || !strings.HasPrefix(last.Message, test.want) {
+		if last := mistakes[len(mistakes)-1]; last.Line != test.line || !strings.HasPrefix(last.Error(), test.want) {
 			t.Errorf("%s: %+v", name, last)
 		}
 	}
@@ -72,7 +72,7 @@ func TestNoText(t *testing.T) {
 		_, _, mistakes, ok := Parse([]byte(text))
 		got := ""
 		for _, m := range mistakes {
-			got += fmt.Sprintln(m.Line, m.Message)
+			got += fmt.Sprintln(m.Line, m)
 		}
 		if ok != (want == "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %v\n%swant\n%s", text, ok, got, want)

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 )
 
 // Node is one value of a document.
 type Node struct {
 	Key string // in messages
 	At  *Place // nil: not known
-	V   any    // as the TOML library decodes it; of a part (Reader), the places have the content
+	V   any    // as the TOML library decodes it
 }
 
 // Line is where the value stands; 0 if that is not known.
@@ -25,46 +24,29 @@ func (n Node) Line() int {
 // IsTable reports whether the value is a table.
 func (n Node) IsTable() bool {
 	_, ok := n.V.(map[string]any)
-	return ok || n.inPlaces()
+	return ok
 }
-
-// inPlaces reports whether the value is a part's table.
-func (n Node) inPlaces() bool { return n.V == nil && n.At != nil }
 
 // Keys are the sorted keys of a table.
 func (n Node) Keys() []string {
 	t, _ := n.V.(map[string]any)
-	keys := slices.AppendSeq(make([]string, 0, n.Size()), maps.Keys(t))
-	if n.inPlaces() && n.At.below != nil {
-		for _, k := range n.At.below.keys {
-			keys = append(keys, k.name)
-		}
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(t))
 }
 
 // Size is the number of a table's keys.
 func (n Node) Size() int {
-	if n.inPlaces() && n.At.below != nil {
-		return len(n.At.below.keys)
-	}
 	t, _ := n.V.(map[string]any)
 	return len(t)
 }
 
 // Under is the value under a key of a table, if there is one.
 func (n Node) Under(key string) (Node, bool) {
-	at := n.At.Key(key)
-	if !n.inPlaces() {
-		t, _ := n.V.(map[string]any)
-		v, ok := t[key]
-		return Node{key, at, v}, ok
-	}
-	if at == nil {
+	t, _ := n.V.(map[string]any)
+	v, ok := t[key]
+	if !ok {
 		return Node{}, false
 	}
-	return Node{key, at, at.V}, true
+	return Node{key, n.At.Key(key), v}, true
 }
 
 // Has reports whether a table has a key.
@@ -80,11 +62,6 @@ func (n Node) Len() (int, bool) {
 		return len(v), true
 	case []map[string]any: // of [[tables]]
 		return len(v), true
-	case list:
-		if n.At.below == nil {
-			return 0, true
-		}
-		return len(n.At.below.elems), true
 	}
 	return 0, false
 }
@@ -97,27 +74,19 @@ func (n Node) Elem(i int) Node {
 		e.V = v[i]
 	case []map[string]any:
 		e.V = v[i]
-	case list:
-		e.V = e.At.V
 	}
 	return e
 }
 
-// Text returns a string. The plain strings of a part are only in their places: see skeleton.go.
+// Text returns a string.
 func (n Node) Text() (string, bool) {
 	s, ok := n.V.(string)
-	if ok && n.At != nil && n.At.Text != "" {
-		s = n.At.Text
-	}
 	return s, ok
 }
 
-// Integer returns an integer. The plain numbers of a part are only in their places, too.
+// Integer returns an integer.
 func (n Node) Integer() (int64, bool) {
 	i, ok := n.V.(int64)
-	if ok && n.At != nil && n.At.Text != "" {
-		i, _ = strconv.ParseInt(n.At.Text, 10, 64) // at most 9 digits
-	}
 	return i, ok
 }
 

@@ -20,35 +20,50 @@ import (
 // Mistake is one thing wrong with a document as TOML.
 type Mistake struct {
 	Line    int
-	Top     string // of a duplicate key: its top-level key; else ""
-	Key     string // of a duplicate key, as written there, dots and quotes included; else ""
-	Message string
+	Message string // "" of a duplicate key
+
+	// Of a duplicate key:
+	Top   string // its top-level key
+	Key   string // as written there, dots and quotes included
+	First int    // the line where it stands first
+}
+
+// Error says what is wrong, without the line.
+func (m Mistake) Error() string {
+	if m.Key == "" {
+		return m.Message
+	}
+	return fmt.Sprintf("duplicate key %s, first given at line %d", m.Key, m.First)
 }
 
 // Parse returns a document's values, as the TOML library decodes them into an any, and the places of its keys. ok is
-// false if it is not TOML. Duplicate keys are mistakes, but do not end the parse: the tree has them under names for
-// which Spare returns true.
-func Parse(data []byte) (tree map[string]any, places *Place, mistakes []Mistake, ok bool) {
+// false if it is not TOML. Duplicate keys are mistakes, but do not end the parse: the tree does not have them.
+func Parse(data []byte) (tree map[string]any, at *Place, mistakes []Mistake, ok bool) {
 	text := string(data)
 	if m, ok := checkText(text); !ok {
 		return nil, nil, []Mistake{m}, false
 	}
-	places, dups, excess := locate(text)
-	for _, d := range dups {
-		message := fmt.Sprintf("duplicate key %s, first given at line %d", d.key, d.first)
-		mistakes = append(mistakes, Mistake{Line: d.line, Top: d.top, Key: d.key, Message: message})
+	return parse(text)
+}
+
+// parse is Parse for a text that checkText accepts.
+func parse(text string) (tree map[string]any, at *Place, mistakes []Mistake, ok bool) {
+	v, scanned := locate(text)
+	mistakes = v.mistakes
+	if v.scan.excess != nil {
+		return nil, nil, append(mistakes, *v.scan.excess), false
 	}
-	if excess != nil {
-		return nil, nil, append(mistakes, *excess), false
-	}
-	if len(dups) > 0 {
-		text = rename(text, dups)
+	if len(v.cuts) > 0 {
+		text = edited(text, v.cuts)
 	}
 	tree, err := decode(text)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, append(mistakes, syntax(text, err)), false
+	case !scanned: // BurntSushi/toml 1.6.0 takes """\\"""""", which has one quote more than TOML allows
+		return nil, nil, append(mistakes, Mistake{Line: v.scan.line, Message: "not TOML from here on"}), false
 	}
-	return tree, places, mistakes, true
+	return tree, &v.root, mistakes, true
 }
 
 // decode calls the library. It turns a panic, by which the library reports a fault of its own, into an error, so that

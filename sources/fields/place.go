@@ -1,164 +1,177 @@
 package fields
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// The TOML library decodes values without their positions: only its syntax errors have one. So the text is also
-// scanned for places, the lines of keys and array elements, as a tree of the document's shape. The scan ends early at
-// text that the library will refuse. It finds all duplicate keys, because the library stops at the first.
-
-// Place is where a key or an array element stands. During the scan, a pointer to a child is invalid after the next
-// child is added, because the list may move.
+// Place is where a key or an array element stands. Places form a tree of the document's shape.
 type Place struct {
 	Line    int
-	V       any    // of a part, its value: a list, nil for a table, else as Node has it
-	Text    string // of a part, the content of its plain string or number (see skeleton.go); else ""
-	defined bool   // by a value or a header of its own, not only as a parent
-	given   bool   // by "key = value"
-	tables  bool   // an array of [[tables]]: a path through it leads to its last element
-	below   *below // nil when there is nothing
+	defined bool // by a value or a header of its own, not only as a parent
+	tables  bool // an array of [[tables]]: a path through it leads to its last element
+	keys    map[string]*Place
+	elems   []*Place
 }
-
-// below is what stands under a key or in an element. Most have nothing, and most tables have few keys.
-type below struct {
-	keys    []keyPlace
-	index   map[string]int // of keys, by name; nil while they are few
-	lengths uint64         // a bit for each length of a name, modulo 64: most keys that are asked for are absent
-	elems   []Place
-}
-
-type keyPlace struct {
-	name string
-	Place
-}
-
-// fewKeys is how many keys are found faster by a loop than by a map.
-const fewKeys = 16
 
 // Key is the place under a key; nil if there is none.
 func (p *Place) Key(key string) *Place {
-	if p == nil || p.below == nil || p.below.lengths>>(len(key)%64)&1 == 0 {
+	if p == nil {
 		return nil
 	}
-	if b := p.below; b.index != nil {
-		if i, ok := b.index[key]; ok {
-			return &b.keys[i].Place
-		}
-		return nil
-	}
-	for i := range p.below.keys {
-		if k := &p.below.keys[i]; k.name == key {
-			return &k.Place
-		}
-	}
-	return nil
+	return p.keys[key]
 }
 
 // Elem is the place of the ith element; nil if there is none.
 func (p *Place) Elem(i int) *Place {
-	if p == nil || p.below == nil || i >= len(p.below.elems) {
+	if p == nil || i >= len(p.elems) {
 		return nil
 	}
-	return &p.below.elems[i]
-}
-
-// list is the value of an array in a part. The elements are in its place.
-type list struct{}
-
-// children is p.below, made if need be.
-func (p *Place) children() *below {
-	if p.below == nil {
-		p.below = new(below)
-	}
-	return p.below
+	return p.elems[i]
 }
 
 // add makes a place under a key.
-func (p *Place) add(key string, line int) *Place {
-	b := p.children()
-	b.keys = longer(b.keys)
-	k := &b.keys[len(b.keys)-1]
-	k.name = key
-	k.begin(line)
-	b.lengths |= 1 << (len(key) % 64)
-	switch n := len(b.keys); {
-	case b.index != nil:
-		b.index[key] = n - 1
-	case n > fewKeys:
-		b.index = make(map[string]int, 2*n)
-		for i, k := range b.keys {
-			b.index[k.name] = i
-		}
+func (p *Place) add(key string, c *Place) *Place {
+	if p.keys == nil {
+		p.keys = map[string]*Place{}
 	}
-	return &k.Place
+	p.keys[key] = c
+	return c
 }
 
-// addElem makes the place of the next element.
 func (p *Place) addElem(line int) *Place {
-	b := p.children()
-	b.elems = longer(b.elems)
-	e := &b.elems[len(b.elems)-1]
-	e.begin(line)
-	e.defined = true
+	e := &Place{Line: line, defined: true}
+	p.elems = append(p.elems, e)
 	return e
 }
 
-// begin resets a place, and reuses the memory below it.
-func (p *Place) begin(line int) {
-	*p = Place{Line: line, below: p.below}
-	if b := p.below; b != nil {
-		*b = below{keys: b.keys[:0], elems: b.elems[:0]}
-	}
-}
-
-// longer is a list with one more element, which may hold old memory to reuse.
-func longer[E any](list []E) []E {
-	if len(list) < cap(list) {
-		return list[:len(list)+1]
-	}
-	var e E
-	return append(list, e)
-}
-
-// enter is the place under key, made if need be, from which a path continues.
-func (p *Place) enter(key string, line int) *Place {
-	c := p.Key(key)
+// enter is the place under a key, made if need be, from which a path continues.
+func (p *Place) enter(seg segment) *Place {
+	c := p.Key(seg.name)
 	if c == nil {
-		c = p.add(key, line)
+		c = p.add(seg.name, &Place{Line: seg.line})
 	}
-	if c.tables && c.below != nil {
-		return &c.below.elems[len(c.below.elems)-1]
+	if c.tables {
+		return c.elems[len(c.elems)-1]
 	}
 	return c
 }
 
-// duplicate is a key that is defined again.
-type duplicate struct {
-	top         string // its top-level key
-	key         string // as written, dots and quotes included
-	line, first int
-	start, end  int // of its last segment in the text
+// placer is the visitor that makes a tree of places. It finds all duplicate keys, because the library stops at the
+// first. What stands below a duplicate key is not in the tree.
+type placer struct {
+	scan    *scan
+	root    Place
+	current *Place   // the table of the last header
+	above   []*Place // the values that are being read, the innermost last
+	top     string   // the top-level key that is being read
+
+	mistakes []Mistake // the duplicates
+	cuts     []edit    // their text, which the library must not see
+	cutFrom  int       // where the last duplicate begins
+	cutting  int       // while that is read: its depth in above, or cutTable; else 0
 }
 
-// spare is the name of the nth duplicate in the text that is parsed, so that its content is checked, too. No TOML text
-// can have a zero byte, and no sane one an escaped zero byte.
-func spare(n int) string { return fmt.Sprintf("\x00%d", n) }
+// cutTable is that a duplicate header has what follows cut, up to the next header.
+const cutTable = -1
 
-// Spare reports whether a key is a renamed duplicate.
-func Spare(key string) bool { return strings.HasPrefix(key, "\x00") }
+// locate finds the places of a document. It returns false if the text is not TOML or exceeds a limit.
+func locate(text string) (*placer, bool) {
+	v := &placer{root: Place{Line: 1}}
+	v.scan, v.current = newScan(text, v), &v.root
+	ok := v.scan.document()
+	v.endTable(len(text))
+	return v, ok
+}
 
-// rename replaces the duplicates by their spare names and keeps the lines. The space separates the name's quote from
-// that of a string right before it, where a line break is missing: together they would begin another string.
-func rename(text string, dups []duplicate) string {
-	var b strings.Builder
-	at := 0
-	for n, d := range dups {
-		b.WriteString(text[at:d.start])
-		fmt.Fprintf(&b, ` "\u0000%d"`, n)
-		at = d.end
+func (v *placer) statement(st statement) bool {
+	if v.current == &v.root || st.header {
+		v.top = st.path[0].name
 	}
-	b.WriteString(text[at:])
-	return b.String()
+	if st.header {
+		v.endTable(st.from)
+		return v.header(st)
+	}
+	return v.begin(v.current, st.path, st.from)
 }
+
+func (v *placer) header(st statement) bool {
+	p, last := enterAll(&v.root, st.path)
+	c := p.Key(last.name)
+	switch {
+	case st.array:
+		if c == nil {
+			c = p.add(last.name, &Place{Line: last.line, defined: true, tables: true})
+		}
+		v.current = c.addElem(last.line)
+	case c != nil && !c.defined: // was a parent so far
+		c.Line, c.defined = last.line, true
+		v.current = c
+	case c != nil:
+		v.current = &Place{Line: last.line, defined: true}
+		return v.duplicate(c, st.path, st.from, cutTable)
+	default:
+		v.current = p.add(last.name, &Place{Line: last.line, defined: true})
+	}
+	return true
+}
+
+func (v *placer) pair(path []segment, from int) bool {
+	return v.begin(v.above[len(v.above)-1], path, from)
+}
+
+// begin makes the place of a pair in the table p.
+func (v *placer) begin(p *Place, path []segment, from int) bool {
+	p, last := enterAll(p, path)
+	c := &Place{Line: last.line, defined: true}
+	v.above = append(v.above, c)
+	if before := p.Key(last.name); before != nil {
+		return v.duplicate(before, path, from, len(v.above))
+	}
+	p.add(last.name, c)
+	return true
+}
+
+// enterAll returns the place that has the last segment of a path below it, and that segment.
+func enterAll(p *Place, path []segment) (*Place, segment) {
+	last := len(path) - 1
+	for _, seg := range path[:last] {
+		p = p.enter(seg)
+	}
+	return p, path[last]
+}
+
+// duplicate notes a key that is at the place before already, and cuts it, unless a duplicate around it is cut.
+func (v *placer) duplicate(before *Place, path []segment, from, depth int) bool {
+	if len(v.mistakes) == maxDuplicates {
+		return v.scan.tooMuch("more than %d duplicate keys", maxDuplicates)
+	}
+	last := path[len(path)-1]
+	v.mistakes = append(v.mistakes, Mistake{
+		Line: last.line, First: before.Line, Top: v.top, Key: strings.TrimSpace(v.scan.text[path[0].start:last.end]),
+	})
+	if v.cutting == 0 {
+		v.cutFrom, v.cutting = from, depth
+	}
+	return true
+}
+
+func (v *placer) elem(line int) bool {
+	v.above = append(v.above, v.above[len(v.above)-1].addElem(line))
+	return true
+}
+
+func (v *placer) end(_, to int) {
+	v.endCut(len(v.above), to)
+	v.above = v.above[:len(v.above)-1]
+}
+
+func (v *placer) endTable(to int) { v.endCut(cutTable, to) }
+
+// endCut ends a cut that began at a depth. The lines stay.
+func (v *placer) endCut(depth, to int) {
+	if v.cutting == depth {
+		lines := strings.Count(v.scan.text[v.cutFrom:to], "\n")
+		v.cuts = append(v.cuts, edit{v.cutFrom, to, strings.Repeat("\n", lines)})
+		v.cutting = 0
+	}
+}
+
+func (v *placer) comment(int, int) {}

@@ -14,10 +14,12 @@ func checkText(text string) (Mistake, bool) {
 		return Mistake{Line: 1, Message: "not UTF-8 but UTF-16: TOML files must be UTF-8"}, false
 	case !utf8.ValidString(text):
 		at := validLength(text)
-		return Mistake{Line: lineAt(text, at), Message: fmt.Sprintf("not UTF-8, at byte %#x: TOML files must be", text[at])}, false
+		message := fmt.Sprintf("not UTF-8, at byte %#x: TOML files must be", text[at])
+		return Mistake{Line: lineAt(text, at), Message: message}, false
 	}
 	if at := strings.IndexByte(text, 0); at >= 0 {
-		return Mistake{Line: lineAt(text, at), Message: "not TOML: a zero byte, as in UTF-16 or in no text at all: TOML files must be UTF-8"}, false
+		const message = "not TOML: a zero byte, as in UTF-16 or in no text at all: TOML files must be UTF-8"
+		return Mistake{Line: lineAt(text, at), Message: message}, false
 	}
 	m, long := tooLong(strings.Count(text, "\n"))
 	return m, !long

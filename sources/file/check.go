@@ -28,12 +28,9 @@ func (d *decoder) healthChecks(n node) error {
 	}
 	d.named = namedChecks{}
 	for _, value := range sortedByLine(n) {
-		key := value.Key
+		key := strings.Clone(value.Key) // the text of the file must not stay in memory
 		if d.full() {
 			break
-		}
-		if fields.Spare(key) {
-			continue
 		}
 		if text, ok := value.Text(); ok && (strings.HasPrefix(text, "@") || text == checkOff) {
 			d.refuse(value, "healthChecks.%s %q: must be a health check itself", key, text)
@@ -55,6 +52,7 @@ const checkOff = "off"
 func readCheck(s *draft, n node) (err error) {
 	text, _ := n.Text()
 	if name, isName := strings.CutPrefix(text, "@"); isName {
+		s.namedCheck = strings.Clone(name)
 		s.HealthCheck, err = s.d.namedCheck(name)
 	} else if text != checkOff {
 		s.HealthCheck, err = s.d.check(n)

@@ -27,7 +27,7 @@ func TestEqualChecksAreShared(t *testing.T) {
 		s := r.table.Services.Slice()
 		return s[0].HealthCheck, s[1].HealthCheck, s[2].HealthCheck
 	}
-	for _, last := range []string{"", "[healthChecks]\n"} { // by sections, and as a whole
+	for _, last := range []string{"", "[healthChecks]\n"} {
 		data := []byte(threeChecks + last)
 		before := sameAsWhole(t, reading{}, data)
 		a, b, c := checks(before)
@@ -48,7 +48,7 @@ func TestNamedCheckChanges(t *testing.T) {
 	before := sameAsWhole(t, reading{}, []byte(text))
 	now := sameAsWhole(t, before, bytes.Replace([]byte(text), []byte("fall = 3"), []byte("fall = 4"), 1))
 	d := sources.Compare(before.table, now.table)
-	if before.sections == nil || now.sections == nil {
+	if before.doc == nil || now.doc == nil {
 		t.Error("was not read by sections")
 	}
 	if len(d.Changes) != 1 || d.Changes[0].Name != "c" || !d.Changes[0].Service || now.table.Services.At(2).HealthCheck.Fall != 4 {
@@ -56,32 +56,27 @@ func TestNamedCheckChanges(t *testing.T) {
 	}
 }
 
-// TestNamedChecksAndSections: named checks before the first service leave a file readable by sections. A service that
-// did not change is taken over, if the named checks did not change either.
+// TestNamedChecksAndSections: a service that did not change and names no check is taken over, wherever named checks
+// stand and whatever becomes of them.
 func TestNamedChecksAndSections(t *testing.T) {
 	const head = "# checks\n[healthChecks.web]\ntype = \"tcp\"\n\n"
 	before := sameAsWhole(t, reading{}, []byte(head+threeChecks))
 	a := &before.table.Services.At(0).Ports[0]
-	for _, c := range []struct {
-		text     string
-		sections bool
-		taken    bool
-	}{
-		{head + threeChecks + "endpoints = [ \"10.2.0.1\" ]\n", true, true},
-		{head + threeChecks + "endpoints = [ \"10.2.0\" ]\n", false, true}, // refused, at the right line
-		{"# more\n" + head + threeChecks, true, false},
-		{threeChecks, true, false},
-		{threeChecks + head, false, false},
-		{head + "[healthChecks.web]\n" + threeChecks, false, false},
-		{head + "a = 1\n" + threeChecks, false, false},
-		{head + "x = \"\"\"\n" + threeChecks + "\"\"\"\n", false, false},
+	for text, refused := range map[string]bool{
+		head + threeChecks + "endpoints = [ \"10.2.0.1\" ]\n": false,
+		head + threeChecks + "endpoints = [ \"10.2.0\" ]\n":   true,
+		"# more\n" + head + threeChecks:                       false,
+		threeChecks:                                           false,
+		threeChecks + head:                                    false,
+		head + "[healthChecks.web]\n" + threeChecks:           true,
+		head + "a = 1\n" + threeChecks:                        true,
 	} {
-		now := sameAsWhole(t, before, []byte(c.text))
-		if (now.sections != nil) != c.sections {
-			t.Errorf("by sections is %v:\n%s", now.sections != nil, c.text)
+		now := sameAsWhole(t, before, []byte(text))
+		if (now.doc == nil) != refused {
+			t.Errorf("refused is %v:\n%s", !refused, text)
 		}
-		if now.table.Services.Len() > 0 && (&now.table.Services.At(0).Ports[0] == a) != c.taken {
-			t.Errorf("taken over is %v:\n%s", !c.taken, c.text)
+		if &now.table.Services.At(0).Ports[0] != a {
+			t.Errorf("was read again:\n%s", text)
 		}
 	}
 }

@@ -195,9 +195,6 @@ func readHeaders(c *draftCheck, n node) error {
 	}
 	lines := map[string]string{} // by the name in HTTP's usual letters
 	for _, name := range n.Keys() {
-		if fields.Spare(name) {
-			continue
-		}
 		usual := textproto.CanonicalMIMEHeaderKey(name)
 		header, _ := n.Under(name)
 		value, isText := header.Text()

@@ -10,8 +10,6 @@
 package file
 
 import (
-	"slices"
-
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
@@ -22,17 +20,6 @@ import (
 func Decode(name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
 	r, problems := decodeAfter(reading{}, name, data)
 	return r.table, few(r.warnings), problems
-}
-
-// decodeWhole is Decode of the whole document, with all warnings. before is the last reading of the file.
-func decodeWhole(before sources.Table, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
-	d := &decoder{origin: sources.Origin{Source: sources.Files, File: name}, before: before}
-	root, ok := d.parse(data, func(string) bool { return true })
-	if !ok {
-		return sources.Table{}, nil, few(d.problems)
-	}
-	table(d, root, documentFields, &document{d, &t})
-	return t, d.warnings, few(d.problems)
 }
 
 // document is a services file while it is read.
@@ -52,29 +39,7 @@ var documentFields = fields.Table[document]{
 // DecodeServices reads the tables of services and health checks of a document and ignores its other keys. source is
 // for Origins.
 func DecodeServices(source, name string, data []byte) (t sources.Table, warnings, problems []sources.Problem) {
-	d := &decoder{origin: sources.Origin{Source: source, File: name}}
-	root, ok := d.parse(data, func(top string) bool { return slices.Contains(documentFields.Names(), top) })
-	if !ok {
-		return sources.Table{}, nil, few(d.problems)
-	}
-	for _, f := range documentFields {
-		if n, ok := root.Under(f.Name); ok {
-			if err := f.Set(&document{d, &t}, n); err != nil {
-				d.refuseValue(n, err)
-			}
-		}
-	}
-	return t, few(d.warnings), few(d.problems)
-}
-
-// parse returns the document, or false if it is not TOML. It refuses duplicate keys under those top-level keys for
-// which ours returns true.
-func (d *decoder) parse(data []byte, ours func(top string) bool) (node, bool) {
-	tree, places, mistakes, ok := fields.Parse(data)
-	for _, m := range mistakes {
-		if m.Key == "" || ours(m.Top) {
-			d.refuse(node{At: &fields.Place{Line: m.Line}}, "%s", m.Message)
-		}
-	}
-	return node{At: places, V: tree}, ok
+	d := &decoder{origin: sources.Origin{Source: source, File: name}, others: true}
+	r := d.read(reading{}, fields.Cut(data, servicesKey, nil))
+	return r.table, few(r.warnings), few(d.problems)
 }

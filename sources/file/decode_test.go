@@ -3,7 +3,6 @@ package file
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -37,20 +36,6 @@ func BenchmarkDecode(b *testing.B) {
 	for b.Loop() {
 		table, _, problems := Decode("services.toml", data)
 		if table.Services.Len() != 1000 || len(problems) != 0 {
-			b.Fatal(table.Services.Len(), problems)
-		}
-	}
-}
-
-// BenchmarkDecodeUnlike is BenchmarkDecode of services whose skeletons all differ.
-func BenchmarkDecodeUnlike(b *testing.B) {
-	port := 0
-	data := regexp.MustCompile("8080").ReplaceAllFunc(bigFile(1000), func([]byte) []byte {
-		port++
-		return fmt.Appendf(nil, "%#x", port) // no plain number, see fields/skeleton.go
-	})
-	for b.Loop() {
-		if table, _, problems := Decode("services.toml", data); table.Services.Len() != 1000 || len(problems) != 0 {
 			b.Fatal(table.Services.Len(), problems)
 		}
 	}
@@ -157,15 +142,5 @@ func TestManyProblems(t *testing.T) {
 	_, _, problems := Decode("f.toml", []byte(text))
 	if len(problems) != maxProblems+1 || problems[maxProblems].Message != "more than 100 problems: mend these first" {
 		t.Errorf("%d: %v", len(problems), problems[len(problems)-1])
-	}
-}
-
-// BenchmarkWhole is BenchmarkDecode of a file that is not read by sections.
-func BenchmarkWhole(b *testing.B) {
-	data := append(bigFile(1000), "[services]\n"...)
-	for b.Loop() {
-		if table, _, problems := Decode("services.toml", data); table.Services.Len() != 1000 || len(problems) != 0 {
-			b.Fatal(table.Services.Len(), problems)
-		}
 	}
 }

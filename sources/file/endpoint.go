@@ -131,9 +131,6 @@ func readEndpointPorts(e *draftEndpoint, n node) error {
 	}
 	e.ports = make(map[string]portGiven, n.Size())
 	for _, name := range n.Keys() {
-		if fields.Spare(name) {
-			continue
-		}
 		c, _ := n.Under(name)
 		number, err := fields.Port.Read(c)
 		if err != nil {
@@ -188,7 +185,7 @@ func (d *decoder) resolve(s *draft) {
 			taken = map[sources.EndpointPort]int{}
 		}
 		if first, twice := take(taken, e.Ports, i); twice && !d.full() {
-			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, s.endpoints[first].at.Line())
+			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, d.line(s.endpoints[first].at))
 		}
 	}
 }

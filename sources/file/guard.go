@@ -163,7 +163,7 @@ func refusal(p sources.Problem) verdict { return verdict{action: keep, problems:
 
 // weigh accepts or refuses content by what it says alone, and returns what it would remove.
 func weigh(path string, last *served, content Content, at time.Time) (v verdict, lost loss) {
-	if last != nil && last.reading.text.is(content.Data) {
+	if last != nil && last.reading.text.Is(content.Data) {
 		again := *last
 		again.earlier = false
 		return verdict{action: accept, next: &again}, loss{}

@@ -29,6 +29,17 @@ type decoder struct {
 	named  namedChecks                                  // of the file
 	checks map[sources.HealthCheck]*sources.HealthCheck // see share; nil until the first one
 	before sources.Table                                // of the last reading of the file
+
+	at     *fields.Section // that is being read; nil: lines are the document's
+	others bool            // keys of the document that are not ours are not refused
+}
+
+// line is the line of the document where a value stands.
+func (d *decoder) line(n node) int {
+	if d.at == nil {
+		return n.Line()
+	}
+	return d.at.Line(n.Line())
 }
 
 func (d *decoder) problem(n node, format string, args ...any) sources.Problem {
@@ -41,12 +52,15 @@ func (d *decoder) problem(n node, format string, args ...any) sources.Problem {
 }
 
 func (d *decoder) refuse(n node, format string, args ...any) {
-	d.problems = append(d.problems, d.problem(n, format, args...))
+	p := d.problem(n, format, args...)
+	p.Origin.Line = d.line(n)
+	d.problems = append(d.problems, p)
 }
 
 // refuseValue reports the error of a fields.Type.
 func (d *decoder) refuseValue(n node, err error) { d.refuse(n, "%s %v", n.Key, err) }
 
+// warn notes a warning with the line of the section.
 func (d *decoder) warn(n node, format string, args ...any) {
 	d.warnings = append(d.warnings, d.problem(n, format, args...))
 }
@@ -88,7 +102,7 @@ func table[T any](d *decoder, n node, known fields.Table[T], into *T) {
 	}
 	names := known.Names()
 	for _, key := range n.Keys() {
-		if !slices.Contains(names, key) && !fields.Spare(key) && !d.full() {
+		if !slices.Contains(names, key) && !d.full() {
 			value, _ := n.Under(key)
 			d.unknown(value, names)
 		}

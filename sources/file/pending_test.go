@@ -336,7 +336,7 @@ func TestRefusedCost(t *testing.T) {
 				return "[services.bad]\nprots = 1\n"
 			}
 			return fmt.Sprintf("[services.s%d]\nclusterIP = \"10.%d.%d.%d\"\nports = [{ port = 80 }]\n", i, i/62500, i/250%250, i%250+1)
-		}, services, 36}, // 24; 31 with the race detector
+		}, services, 240}, // 156, by the library: garbage, of one section after the other
 	} {
 		t.Run(how, func(t *testing.T) {
 			var b strings.Builder

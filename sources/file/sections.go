@@ -2,214 +2,192 @@ package file
 
 import (
 	"cmp"
-	"hash/maphash"
+	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
 // reading is the result of reading a file. The next reading takes over each service whose section is unchanged.
-// A section is the text from the service's header up to the header of the next service.
 type reading struct {
-	text     digest
-	head     digest // what is before the first section: the named health checks, or ""
+	text     fields.Digest
 	table    sources.Table
 	warnings []sources.Problem
-	sections map[digest]section // by their text; nil when the file was not read by sections
+
+	doc      *fields.Document // without its text; nil with any problem, and then nothing is taken over
+	sections []section        // of doc
+	rest     rest
+}
+
+// rest is the result of reading what is not of a service.
+type rest struct {
+	named    namedChecks
+	warnings []sources.Problem // with lines of the rest's own text
 }
 
 // section is the result of reading one service's text.
 type section struct {
 	service  int32             // its index in the reading's table
-	values   int32             // how many keys and array elements it has
-	warnings []sources.Problem // the header is line 1
+	line     int32             // where the service stands, in the section's own text
+	check    string            // the named health check that it has, or ""
+	warnings []sources.Problem // with lines of the section's own text
 }
 
-// digest stands for a text, which need not stay in memory for a comparison: 128 bits that differ between processes, so
-// that no text can be made to have another one's.
-type digest struct {
-	size int
-	hash [2]uint64
-}
-
-var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func digestOf(text string) digest {
-	return digest{len(text), [2]uint64{maphash.String(seeds[0], text), maphash.String(seeds[1], text)}}
-}
-
-// is reports whether the digest is of these bytes.
-func (d digest) is(data []byte) bool {
-	return d.size == len(data) && d.hash == [2]uint64{maphash.Bytes(seeds[0], data), maphash.Bytes(seeds[1], data)}
-}
-
-// decodeAfter is Decode with the help of the last reading of the same file. A file that does not consist of
-// sections alone, or that has a problem outside of them, is read as a whole.
+// decodeAfter is Decode with the help of the last reading of the same file.
 func decodeAfter(before reading, name string, data []byte) (now reading, problems []sources.Problem) {
-	if m, long := fields.TooLong(data); long { // before a copy is made
-		return now, []sources.Problem{{Origin: sources.Origin{Source: sources.Files, File: name, Line: m.Line}, Message: m.Message}}
-	}
-	text := string(data)
-	if now, problems, ok := bySections(before, name, text); ok {
-		return now, problems
-	}
-	now.text = digestOf(text)
-	now.table, now.warnings, problems = decodeWhole(before.table, name, data)
-	return now, problems
-}
-
-// bySections reads a file section by section. It returns false if the file does not consist of sections, or has a
-// problem that is not inside one section. It stops after the first problems, because reading the whole file takes
-// up to 100 times the memory of its text.
-func bySections(before reading, name, text string) (now reading, problems []sources.Problem, ok bool) {
 	d := &decoder{origin: sources.Origin{Source: sources.Files, File: name}, before: before.table}
-	head, ok := d.head(text)
-	if !ok {
-		return reading{}, nil, false
+	if m, long := fields.TooLong(data); long { // before a copy is made
+		d.mistakes([]fields.Mistake{m})
+		return reading{}, d.problems
 	}
-	parts, ok := fields.Cut(text[len(head):], "services")
-	if !ok {
-		return reading{}, nil, false
+	now = d.read(before, fields.Cut(data, servicesKey, before.doc))
+	now.text = fields.DigestOf(data)
+	return now, few(d.problems)
+}
+
+// servicesKey is the table that has a section for each service.
+const servicesKey = "services"
+
+// read reads a document. It stops after many problems.
+func (d *decoder) read(before reading, doc *fields.Document) (now reading) {
+	d.mistakes(doc.Mistakes)
+	ok := false
+	if now.rest, now.table, ok = d.readRest(before, doc); !ok {
+		return reading{}
 	}
-	if digestOf(head) != before.head {
-		before.sections = nil // they may name other checks
-	}
-	r := fields.NewReader("services")
-	services, sections, values := make([]sources.Service, len(parts)), make([]section, len(parts)), atMost(head)
-	texts := make([]digest, len(parts))
-	bad := map[[2]string]bool{} // services with problems
-	for i := 0; i < len(parts); i++ {
-		parts[i].Line += strings.Count(head, "\n")
-		p := parts[i]
-		texts[i] = digestOf(p.Text)
-		size := d.size
-		if s, read := before.sections[texts[i]]; read {
-			services[i], sections[i] = *before.table.Services.At(int(s.service)), s
-			d.took(&services[i])
-		} else if services[i], sections[i], ok = d.readSection(r, p); !ok {
-			if d.over {
-				return reading{}, few(append(problems, d.tooLarge(p))), true
+	now.warnings = inDocument(nil, now.rest.warnings, &doc.Rest)
+	if len(doc.Sections) > 0 {
+		now.sections = make([]section, len(doc.Sections))
+		services := make([]sources.Service, 0, len(doc.Sections))
+		for i := 0; i < len(doc.Sections) && !d.full(); i++ {
+			at := &doc.Sections[i]
+			var s sources.Service
+			if s, now.sections[i], ok = d.section(before, now.rest, doc, at); ok {
+				s.Origin.Line = at.Line(int(now.sections[i].line))
+				services = append(services, s)
 			}
-			d.size = size
-			s, doubts, more := d.alone(p)
-			if len(more) == 0 || fields.MaxValues < atMost(text) {
-				return reading{}, nil, false
-			}
-			services[i], sections[i] = s, section{warnings: doubts}
-			bad[[2]string{s.Namespace, s.Name}] = s.Type == ""
-			if problems = append(problems, more...); len(problems) > maxProblems {
-				parts, services, sections = parts[:i+1], services[:i+1], sections[:i+1]
+			now.warnings = inDocument(now.warnings, now.sections[i].warnings, at)
+		}
+		now.table.Services = sources.ServicesOf(d.sorted(services, now.sections, doc.Mistakes)...)
+	}
+	if doc.Forget(); len(d.problems) == 0 {
+		now.doc = doc
+	}
+	return now
+}
+
+// section reads a section, or takes its service over. It returns false if the service has a problem.
+func (d *decoder) section(
+	before reading, now rest, doc *fields.Document, at *fields.Section,
+) (sources.Service, section, bool) {
+	if at.Same >= 0 {
+		was := before.sections[at.Same]
+		if before.rest.named[was.check] == now.named[was.check] {
+			s := *before.table.Services.At(int(was.service))
+			d.took(&s)
+			return s, was, true
+		}
+	}
+	return d.readSection(at, string(doc.Text(at)))
+}
+
+// mistakes refuses what is wrong with the document as TOML.
+func (d *decoder) mistakes(all []fields.Mistake) {
+	for _, m := range all {
+		if m.Key == "" || !d.others || slices.Contains(documentFields.Names(), m.Top) {
+			p := sources.Problem{Origin: d.origin, Message: m.Error()}
+			p.Origin.Line = m.Line
+			d.problems = append(d.problems, p)
+		}
+	}
+}
+
+// inDocument appends the warnings of a section, with lines of the document.
+func inDocument(all, own []sources.Problem, at *fields.Section) []sources.Problem {
+	for _, w := range own {
+		w.Origin.Line = at.Line(w.Origin.Line)
+		all = append(all, w)
+	}
+	return all
+}
+
+// readRest reads what is not of a service, or takes it over. The table has the services of a document that is not cut.
+func (d *decoder) readRest(before reading, doc *fields.Document) (now rest, t sources.Table, ok bool) {
+	if before.doc != nil && doc.SameRest(before.doc) && len(doc.Sections) > 0 {
+		d.named = before.rest.named
+		return before.rest, t, true
+	}
+	d.at = &doc.Rest
+	root, mistakes, ok := d.at.Parse(string(doc.Text(d.at)))
+	d.mistakes(mistakes)
+	if !ok {
+		return now, t, false
+	}
+	into := &document{d, &t}
+	if !d.others {
+		table(d, root, documentFields, into)
+	}
+	for i := 0; i < len(documentFields) && d.others; i++ {
+		if n, ok := root.Under(documentFields[i].Name); ok {
+			if err := documentFields[i].Set(into, n); err != nil {
+				d.refuseValue(n, err)
 			}
 		}
-		services[i].Origin.Line = p.Line
-		if values += int(sections[i].values); values > fields.MaxValues {
-			return reading{}, nil, false
-		}
 	}
-	now, ok = inOrder(parts, texts, services, sections)
-	now.text, now.head = digestOf(text), digestOf(head)
-	if len(bad) > 0 {
-		now.sections = nil
-		now.table.Services = sources.ServicesOf(slices.DeleteFunc(now.table.Services.Slice(), func(s sources.Service) bool { return bad[[2]string{s.Namespace, s.Name}] })...)
-	}
-	return now, few(problems), ok
+	return rest{d.named, d.warnings}, t, true
 }
 
-// head returns what is before the first section, and reads it: "", or the tables of named health checks alone. It
-// returns false if these have any problem.
-func (d *decoder) head(text string) (string, bool) {
-	end := strings.Index(text, "\n[services.") + 1
-	head := text[:end]
-	if !strings.Contains(head, "healthChecks") || strings.Contains(head, "\r") {
-		return "", true // there are none, or Cut declines
-	}
-	tree, places, mistakes, ok := fields.Parse([]byte(head))
-	checks, named := node{At: places, V: tree}.Under("healthChecks")
-	if !ok || !named || len(tree) != 1 || len(mistakes) > 0 {
-		return "", true
-	}
-	err := d.healthChecks(checks)
-	return head, err == nil && len(d.problems) == 0
-}
-
-// alone reads a section with problems as a document of its own, with the lines of the file. It returns no
-// problems if the section is not TOML, so that its end is not known, or is not one service. A service that cannot
-// be read has only its name.
-func (d *decoder) alone(p fields.Part) (s sources.Service, warnings, problems []sources.Problem) {
-	own := &decoder{origin: d.origin, size: d.size, named: d.named, before: d.before}
-	defer func() { d.size = own.size }()
-	root, ok := own.parse([]byte(strings.Repeat("\n", p.Line-1)+p.Text), func(string) bool { return true })
-	if !ok {
-		return sources.Service{}, nil, nil
-	}
-	services, _ := root.Under("services")
-	names := services.Keys()
-	if len(names) != 1 {
-		return sources.Service{}, nil, nil
-	}
-	s = sources.Service{Name: names[0], Namespace: sources.DefaultNamespace}
-	if namespace, name, ok := strings.Cut(names[0], "/"); ok {
-		s.Namespace, s.Name = namespace, name
-	}
-	var t sources.Table
-	if table(own, root, documentFields, &document{own, &t}); t.Services.Len() == 1 {
-		s = *t.Services.At(0) // its only problem is a duplicate key
-	}
-	for i := range own.warnings {
-		own.warnings[i].Origin.Line -= p.Line - 1
-	}
-	return s, own.warnings, own.problems
-}
-
-// atMost is an upper bound of the keys and elements in a text.
-func atMost(text string) int {
-	return strings.Count(text, "=") + strings.Count(text, ",") + strings.Count(text, "[") + strings.Count(text, "{")
-}
-
-// readSection reads a new section. It returns false if the section has any problem.
-func (d *decoder) readSection(r *fields.Reader, p fields.Part) (sources.Service, section, bool) {
-	n, values, ok := r.Parse(p)
+// readSection reads a service. It returns false if it has a problem other than duplicate keys.
+func (d *decoder) readSection(at *fields.Section, text string) (sources.Service, section, bool) {
+	d.at, d.warnings = at, nil
+	root, mistakes, ok := at.Parse(text)
+	d.mistakes(mistakes)
 	if !ok {
 		return sources.Service{}, section{}, false
 	}
-	d.warnings = nil
+	services, _ := root.Under(servicesKey)
+	n, _ := services.Under(at.Name)
 	s, ok := d.readService(n)
-	return s, section{values: int32(values), warnings: d.warnings}, ok
+	d.reading = false
+	return s, section{line: int32(n.Line()), check: d.draft.namedCheck, warnings: d.warnings}, ok
 }
 
-// inOrder makes a reading of sections, which come in the order of the file. It returns false if two of them are of
-// one service.
-func inOrder(parts []fields.Part, texts []digest, services []sources.Service, sections []section) (reading, bool) {
-	now := reading{sections: make(map[digest]section, len(parts))}
-	order := make([]int32, len(parts))
+// sorted sorts the services, which are in order of the document, and tells the sections where theirs are. It refuses
+// the second one of a name, unless the document says that already.
+func (d *decoder) sorted(services []sources.Service, sections []section, said []fields.Mistake) []sources.Service {
+	order := make([]int32, len(services))
+	ascending := true // as in most files
 	for i := range order {
-		order[i] = int32(i)
+		order[i], sections[i].service = int32(i), int32(i)
+		ascending = ascending && (i == 0 || compareNames(&services[i-1], &services[i]) < 0)
 	}
-	slices.SortFunc(order, func(i, j int32) int { return compareNames(&services[i], &services[j]) })
-	for to, from := range order {
-		if to > 0 && compareNames(&services[order[to-1]], &services[from]) == 0 {
-			return reading{}, false
+	if ascending {
+		return services
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		a, b := &services[i], &services[j]
+		return cmp.Or(compareNames(a, b), cmp.Compare(a.Origin.Line, b.Origin.Line))
+	})
+	sorted := make([]sources.Service, 0, len(order))
+	for _, from := range order {
+		s := &services[from]
+		if n := len(sorted); n > 0 && compareNames(&sorted[n-1], s) == 0 {
+			d.twice(s, sorted[n-1].Origin.Line, said)
+			continue
 		}
-		sections[from].service = int32(to)
+		sections[from].service = int32(len(sorted))
+		sorted = append(sorted, *s)
 	}
-	if !slices.IsSorted(order) {
-		sorted := make([]sources.Service, len(parts))
-		for to, from := range order {
-			sorted[to] = services[from]
-		}
-		services = sorted
+	return sorted
+}
+
+func (d *decoder) twice(s *sources.Service, first int, said []fields.Mistake) {
+	if slices.ContainsFunc(said, func(m fields.Mistake) bool { return m.Line == s.Origin.Line }) {
+		return
 	}
-	now.table.Services = sources.ServicesOf(services...)
-	for i, p := range parts {
-		now.sections[texts[i]] = sections[i]
-		for _, w := range sections[i].warnings {
-			w.Origin.Line += p.Line - 1
-			now.warnings = append(now.warnings, w)
-		}
-	}
-	return now, true
+	message := fmt.Sprintf("defined twice, first at line %d", first)
+	d.problems = append(d.problems, sources.Problem{Origin: s.Origin, Service: s.FullName(), Message: message})
 }
 
 func compareNames(a, b *sources.Service) int {

@@ -18,6 +18,7 @@ type draft struct {
 	d            *decoder
 	affinityTime node  // sessionAffinityTimeout as given
 	keepClient   *bool // keepClientAddress; nil if absent
+	namedCheck   string
 	limits       limits
 	flags        []schedulerFlag
 	ports        []draftPort // Ports, before ranges are written out
@@ -81,7 +82,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		Origin:                d.origin,
 	}}
 	s.Origin.Line = n.Line()
-	d.reading = !fields.Spare(n.Key)
+	d.reading = true
 
 	if !n.IsTable() {
 		d.refuse(n, "a service must be a table: write [services.%s]", n.Key)
@@ -117,7 +118,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	s.otherFlags()
 	d.resolve(s)
 	s.Weighted = s.Scheduler == "" && sources.DifferentWeights(s.Endpoints)
-	return s.Service, len(d.problems) == before && !fields.Spare(n.Key)
+	return s.Service, len(d.problems) == before
 }
 
 // synonyms are pairs of keys of a service that say the same.

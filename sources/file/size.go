@@ -1,9 +1,6 @@
 package file
 
-import (
-	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/fields"
-)
+import "github.com/svcproxy/svcproxy/sources"
 
 // fits refuses a service that is too large, or makes the file so, before anything of it is written out. It returns the
 // number of its ports.
@@ -49,10 +46,3 @@ func (s *draft) shape(ports int) sources.Shape {
 
 // took counts a service of the last reading that is taken over.
 func (d *decoder) took(s *sources.Service) { d.size = d.size.Plus(sources.SizeOf(s)) }
-
-// tooLarge is the last problem of a section that makes the file too large, with the line of the file.
-func (d *decoder) tooLarge(p fields.Part) sources.Problem {
-	last := d.problems[len(d.problems)-1]
-	last.Origin.Line += p.Line - 1
-	return last
-}
