@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -46,30 +45,10 @@ func (r *Reader) next(k health.Key) time.Time {
 	return due.UTC()
 }
 
-// checksJSON is what PrintChecks writes of a status in JSON, under the names that a status has.
-type checksJSON struct {
-	Time     time.Time     `json:"time"`
-	Health   *Health       `json:"health,omitempty"`
-	Services []serviceJSON `json:"services"`
-}
-
-type serviceJSON struct {
-	Name      string         `json:"name"`
-	State     State          `json:"state"`
-	Health    *ServiceHealth `json:"health,omitempty"`
-	Endpoints []Endpoint     `json:"endpoints"`
-}
-
 // PrintChecks writes the health of a status that Reader.Checks made.
 func PrintChecks(w io.Writer, st Status, v View) error {
 	if v.Format == JSON {
-		out := checksJSON{Time: st.Time, Health: st.Health, Services: []serviceJSON{}}
-		for _, s := range st.Services {
-			out.Services = append(out.Services, serviceJSON{s.Name, s.State, s.Health, s.Endpoints})
-		}
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(out)
+		return st.writeJSON(w)
 	}
 	p := &page{st: &st, View: v}
 	p.checks()

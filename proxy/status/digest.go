@@ -1,9 +1,6 @@
 package status
 
 import (
-	"encoding/json"
-	"io"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -85,41 +82,4 @@ func dash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// digestsJSON is `svcproxy status --digest -o json`: fields of a status, and no others.
-type digestsJSON struct {
-	Digest   string              `json:"digest,omitempty"`
-	Services []serviceDigestJSON `json:"services"`
-}
-
-type serviceDigestJSON struct {
-	Name     string              `json:"name"`
-	Digest   string              `json:"digest,omitempty"`
-	Virtuals []virtualDigestJSON `json:"virtuals"`
-}
-
-type virtualDigestJSON struct {
-	Address   netip.AddrPort `json:"address"`
-	Protocol  string         `json:"protocol"`
-	Kind      Kind           `json:"kind"`
-	Scheduler string         `json:"scheduler"`
-	Forward   string         `json:"forward,omitempty"`
-	Backends  int            `json:"backends"`
-	Digest    string         `json:"digest,omitempty"`
-}
-
-func printDigests(w io.Writer, st *Status) error {
-	all := digestsJSON{Digest: st.Digest, Services: []serviceDigestJSON{}}
-	for i := range st.Services {
-		s := &st.Services[i]
-		d := serviceDigestJSON{Name: s.Name, Digest: s.Digest, Virtuals: []virtualDigestJSON{}}
-		for _, v := range s.Virtuals {
-			d.Virtuals = append(d.Virtuals, virtualDigestJSON{v.Address, v.Protocol, v.Kind, v.Scheduler, v.Forward, v.Backends, v.Digest})
-		}
-		all.Services = append(all.Services, d)
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(all)
 }

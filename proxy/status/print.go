@@ -39,7 +39,7 @@ type View struct {
 }
 
 // Endpoints reports whether the view needs a status with its endpoints.
-func (v View) Endpoints() bool { return v.Service != "" || v.Format == JSON && !v.Digest }
+func (v View) Endpoints() bool { return v.Service != "" || v.Format == JSON }
 
 // Print writes a status. It returns an error if the view asks for a service that
 // does not exist.
@@ -50,13 +50,8 @@ func Print(w io.Writer, st Status, v View) error {
 			return &NoServiceError{v.Service}
 		}
 	}
-	if v.Digest && v.Format == JSON {
-		return printDigests(w, &st)
-	}
 	if v.Format == JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(st)
+		return st.writeJSON(w)
 	}
 	p := &page{st: &st, View: v}
 	if v.Digest {
@@ -77,6 +72,13 @@ func Print(w io.Writer, st Status, v View) error {
 	}
 	_, err := io.WriteString(w, p.String())
 	return err
+}
+
+// writeJSON writes a status as JSON.md describes it. It is the one JSON of all views.
+func (st *Status) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(st)
 }
 
 // named returns the services of a name. A name without a namespace matches in all
