@@ -50,13 +50,13 @@ func syncsUnder(t *testing.T, causes func(CauseSet) CauseSet) (did []string) {
 	n := byte(2) // real servers
 	name := kernel.DefaultNames.Set(kernel.IPv4, kernel.VirtualServer)
 	set := kernel.Set{Name: name, Type: kernel.HashIPPort, Family: kernel.IPv4, MaxElem: 4096}
-	rules := func(_ sources.Merged, node kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
+	rules := func(t sources.Merged, node kernel.Node, _ []string) (*frontend.Frontends, kernel.State) {
 		s := kernel.State{Sets: []kernel.Set{set}, Virtuals: []kernel.Virtual{{Key: key, Scheduler: "rr", Netmask: 32}}}
 		s.Entries = kernel.EntriesOf([]kernel.Entry{{Set: set.Name, Addr: key.Addr, Proto: key.Proto, Port: key.Port}})
 		for i := range n {
 			s.Reals = s.Reals.With(nil, []kernel.Real{real(i + 1)})
 		}
-		s.Policy.Hold = hold
+		s.Policy.Hold = t.Keeps
 		return frontend.List(sources.Table{}, node, frontend.Config{}), s
 	}
 	p := New(Options{Kernel: k, Rules: rules, Log: slog.New(slog.DiscardHandler), SyncPeriod: time.Minute})

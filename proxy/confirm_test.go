@@ -23,11 +23,11 @@ func TestConfirmWaitsForWhatWasEmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow atomic.Bool
 		r := start(t, func(r *run) {
-			r.options.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(s sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 				if slow.Load() {
 					time.Sleep(time.Second)
 				}
-				return rules(s, n, hold, occupied)
+				return rules(s, n, occupied)
 			}
 		})
 		defer r.end()
@@ -98,7 +98,7 @@ func (d *departing) set(until time.Time, stays bool) {
 	d.until, d.stays = until, stays
 }
 
-func (d *departing) Keep(m sources.Merged, _ *kernel.Observed, _ bool) sources.Merged { return m }
+func (d *departing) Keep(m sources.Merged, _ *kernel.Observed) sources.Merged { return m }
 
 func (d *departing) Announce(
 	*frontend.Frontends, *kernel.State, *kernel.Observed, kernel.Now,

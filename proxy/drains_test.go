@@ -61,8 +61,8 @@ func TestPassedDeadlineIsNoBusyLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stuck atomic.Bool
 		r := start(t, func(r *run) {
-			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-				f, s := rules(t, n, hold, occupied)
+			r.options.Rules = func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, occupied)
 				s.Policy.DrainTimeout = time.Second
 				return f, s
 			}
@@ -126,8 +126,8 @@ func TestQuiescedEndpointDrainsWhenItLeaves(t *testing.T) {
 				return nil
 			}
 			r.options.SyncPeriod = time.Second
-			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-				f, s := rules(t, n, hold, occupied)
+			r.options.Rules = func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, occupied)
 				s.Policy.DrainRules, s.Policy.DrainTimeout = true, 30*time.Second
 				if s.Reals.Len() > 1 {
 					s.Policy.Quiesced = []kernel.RealKey{key}

@@ -13,8 +13,8 @@ import (
 )
 
 // udp returns what rules returns, over UDP.
-func udp(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-	f, s := rules(t, n, hold, occupied)
+func udp(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
+	f, s := rules(t, n, occupied)
 	var reals []kernel.Real
 	for _, r := range s.Reals.All() {
 		r.Key.Virtual.Proto = kernel.UDP

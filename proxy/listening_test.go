@@ -56,11 +56,11 @@ func TestPortsOfPrograms(t *testing.T) {
 		host := &programs{list: []kernel.Listener{resolver, sshd}}
 		var board condition.Board
 		with := func(r *run) {
-			r.options.Rules = func(m sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(m sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 				if len(m.Services.At(0).Withheld) > 0 {
 					m.Table = sources.Table{}
 				}
-				return rules(m, n, hold, occupied)
+				return rules(m, n, occupied)
 			}
 			r.options.Listeners, r.options.Conditions = host.listeners, &board
 			r.kernel.SetNode(kernel.Node{Addrs: []kernel.NodeAddr{{Prefix: netip.PrefixFrom(own, 24), Link: "eth0"}}})

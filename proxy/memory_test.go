@@ -36,7 +36,7 @@ func TestReadingRemembersNothing(t *testing.T) {
 			Reals:   kernel.RealsOf([]kernel.Real{real(1), real(2)}),
 			Routes:  []kernel.Route{{Addr: key.Addr}}, Policy: kernel.Policy{Probe: true, Claims: claims},
 		}
-		rules := func(_ sources.Merged, n kernel.Node, _ bool, _ []string) (*frontend.Frontends, kernel.State) {
+		rules := func(_ sources.Merged, n kernel.Node, _ []string) (*frontend.Frontends, kernel.State) {
 			return frontend.List(sources.Table{}, n, frontend.Config{}), want
 		}
 		l := asked{}

@@ -29,10 +29,10 @@ func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 
 // merge makes one table of the sources' tables, for the node as the kernel has it now.
 func (p *Proxy) merge(r *Report) sources.Merged {
-	merged := p.merger.Merge(p.facts(r.Checked), p.hold, p.input.tables...)
+	merged := p.merger.Merge(p.facts(r.Checked), p.input.waiting, p.input.tables...)
 	p.judgedPrograms(&merged)
-	merged.Missing = len(p.input.waiting) > 0
-	p.unsaved = p.unsaved || merged.Decided || merged.Delta.Moved
+	p.keeps = merged.Keeps
+	p.unsaved = p.unsaved || merged.Contested || merged.Delta.Moved
 	p.next.Doubts = lines(merged.Doubts)
 	r.Problems = merged.Problems
 	p.logs.withheld.report(lines(merged.Problems))
@@ -46,7 +46,7 @@ func (p *Proxy) overlay(m sources.Merged) sources.Merged {
 	p.pace.overlay = time.Time{}
 	p.next.Sourced = len(m.Delta.Changes) > 0
 	if p.Health != nil {
-		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have, p.hold)
+		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have)
 	}
 	p.next.Changes = nil
 	if p.next.Sourced && !p.pace.lastSync.IsZero() {
@@ -58,7 +58,7 @@ func (p *Proxy) overlay(m sources.Merged) sources.Merged {
 
 // recordServed passes what is served to Served, if that may differ from the last time.
 func (p *Proxy) recordServed() {
-	if p.Served == nil || p.hold || !p.unsaved {
+	if p.Served == nil || p.keeps || !p.unsaved {
 		return
 	}
 	p.unsaved = false

@@ -19,7 +19,7 @@ type takesOut struct {
 	last sources.Table             // the loop's own
 }
 
-func (o *takesOut) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
+func (o *takesOut) Overlay(m sources.Merged, _ *kernel.Observed) (sources.Merged, time.Time) {
 	if o.out.Load() {
 		m.Services = sources.ServicesOf(m.Services.Slice()...)
 		endpoints := slices.Clone(m.Services.At(0).Endpoints)
@@ -126,8 +126,8 @@ func TestOverlayWakes(t *testing.T) {
 // seesMissing is an overlay that changes nothing, and notes what it is told of missing tables.
 type seesMissing struct{ missing, held []bool }
 
-func (o *seesMissing) Overlay(m sources.Merged, _ *kernel.Observed, hold bool) (sources.Merged, time.Time) {
-	o.missing, o.held = append(o.missing, m.Missing), append(o.held, hold)
+func (o *seesMissing) Overlay(m sources.Merged, _ *kernel.Observed) (sources.Merged, time.Time) {
+	o.missing, o.held = append(o.missing, len(m.Missing) > 0), append(o.held, m.Keeps)
 	return m, time.Time{}
 }
 

@@ -35,25 +35,26 @@ type Kernel interface {
 	Apply(context.Context, kernel.Plan) error
 }
 
-// Rules returns what a node serves of a table and the kernel state for that. With
-// hold, occupied names the sets that keep entries which the table does not have.
-type Rules func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State)
+// Rules returns what a node serves of a table and the kernel state for that. While it
+// keeps what is not decided, occupied names the sets that keep entries which the table
+// does not have.
+type Rules func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State)
 
 // HealthChecks decide which endpoints of a table get connections. proxy/health/checker
 // implements it.
 type HealthChecks interface {
 	// Overlay returns a table with the weights that follow from health and from the
 	// operator's orders, and its Delta from the one that it returned last. wake is
-	// when the result changes by itself; zero is never. hold: tables may be missing.
-	// The loop's goroutine calls it once for each merged table.
-	Overlay(m sources.Merged, have *kernel.Observed, hold bool) (out sources.Merged, wake time.Time)
+	// when the result changes by itself; zero is never. The loop's goroutine calls it
+	// once for each merged table.
+	Overlay(m sources.Merged, have *kernel.Observed) (out sources.Merged, wake time.Time)
 }
 
 // Announcer decides which VIPs routing daemons are told of. The loop's goroutine calls it.
 type Announcer interface {
 	// Keep returns a merged table with the VIPs that it lost, while routers still know of
-	// them, and with its Delta from the one that Keep returned last. hold: tables may be missing.
-	Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged
+	// them, and with its Delta from the one that Keep returned last.
+	Keep(m sources.Merged, have *kernel.Observed) sources.Merged
 	// Announce decides for a wanted state without announcements, and when to decide again; zero is never.
 	Announce(
 		f *frontend.Frontends, want *kernel.State, have *kernel.Observed, now kernel.Now,
@@ -135,12 +136,11 @@ type Proxy struct {
 	input     input    // of the sync that runs, or ran last
 	next      Snapshot // what the sync that runs will publish
 
-	hold      bool     // a source has not delivered: plans remove nothing
-	judged    bool     // the first reading of the kernel was judged
-	noneOwned bool     // nothing in it was ours
-	unsaved   bool     // services may have changed since the last call of Served
-	asked     CauseSet // of a full check that no sync has made yet
-	pending   times    // of the changes that are not programmed yet
+	judged  bool     // the first reading of the kernel was judged
+	keeps   bool     // the last merged table did not decide all: see sources.Merged
+	unsaved bool     // services may have changed since the last call of Served
+	asked   CauseSet // of a full check that no sync has made yet
+	pending times    // of the changes that are not programmed yet
 }
 
 // New makes a loop that does nothing until Run.

@@ -130,16 +130,16 @@ func seqRules(
 	list func(sources.Merged, kernel.Node, frontend.Config) *frontend.Frontends,
 	state func(*frontend.Frontends, mode.Config) kernel.State,
 ) Rules {
-	return func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+	return func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 		c := seqConfig()
-		c.Hold, c.Occupied = hold, occupied
+		c.Hold, c.Occupied = t.Keeps, occupied
 		f := list(t, n, c.Frontends)
 		return f, state(f, c)
 	}
 }
 
 // Overlay gives endpoints the weights of health and orders.
-func (s *sequence) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
+func (s *sequence) Overlay(m sources.Merged, _ *kernel.Observed) (sources.Merged, time.Time) {
 	services := slices.Clone(m.Services.Slice())
 	for i := range services {
 		services[i].Endpoints = slices.Clone(services[i].Endpoints)
@@ -205,7 +205,7 @@ func (s *sequence) sync() {
 	s.did[len(s.did)-1] += fmt.Sprintf(": %s, error %v", s.report.Plan.Summary(), s.report.Err)
 	s.foreignStays()
 	s.driftIsReported(first, &before, &after)
-	if s.loop.hold {
+	if s.loop.keeps {
 		for _, op := range s.report.Plan.Ops {
 			if op.Verb == kernel.Remove && op.Object.Kind() != kernel.KindFlow {
 				s.Errorf("removed although a table is missing: %s", op)
@@ -294,17 +294,17 @@ func (s *sequence) isAsWanted() {
 			tables = append(tables, s.tables[i])
 		}
 	}
-	var m sources.Merger
-	merged := m.Merge(OnNode(sources.HostFacts{}, seqNode), s.loop.hold, tables...)
-	merged, _ = s.Overlay(merged, nil, false)
+	m := sources.Merger{NoneBefore: s.loop.merger.NoneBefore}
+	merged := m.Merge(OnNode(sources.HostFacts{}, seqNode), s.loop.input.waiting, tables...)
+	merged, _ = s.Overlay(merged, nil)
 	var occupied []string
-	if s.loop.hold {
+	if merged.Keeps {
 		occupied = s.loop.reading.occupied()
 	}
 	list := func(m sources.Merged, n kernel.Node, c frontend.Config) *frontend.Frontends {
 		return frontend.List(m.Table, n, c)
 	}
-	_, want := seqRules(list, ipvs.State)(merged, seqNode, s.loop.hold, occupied)
+	_, want := seqRules(list, ipvs.State)(merged, seqNode, occupied)
 	read, err := s.kernel.Read(context.Background())
 	if err != nil {
 		s.Fatal(err)
@@ -324,7 +324,7 @@ func (s *sequence) drainsEnd(want *kernel.State, read *kernel.Observed) {
 	now := s.loop.pace.lastSync
 	for _, r := range read.Reals.All() {
 		_, wanted := kernel.FindVirtual(want.Virtuals, r.Key.Virtual)
-		if s.loop.hold || !wanted || want.Reals.Has(r.Key) || s.disowned[r.Key.Virtual] {
+		if s.loop.keeps || !wanted || want.Reals.Has(r.Key) || s.disowned[r.Key.Virtual] {
 			continue
 		}
 		if draining[r.Key] = now; !s.draining[r.Key].IsZero() {

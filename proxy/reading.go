@@ -75,7 +75,7 @@ func (m *reading) quickCheck() bool {
 // now, unless the reading is of this sync.
 func (m *reading) plan(ctx context.Context, want kernel.State, now kernel.Now) (kernel.Plan, kernel.Memory, error) {
 	todo, then := plan.Diff(want, m.have, m.memory, now)
-	if m.have.Fresh || todo.Draining == 0 || want.Policy.Hold {
+	if m.have.Fresh || todo.Draining == 0 {
 		return todo, then, nil
 	}
 	keys := make([]kernel.RealKey, len(todo.Drains))

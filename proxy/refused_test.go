@@ -128,8 +128,8 @@ func TestAFailedOpMayHaveChangedTheKernel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
 			r.options.Kernel = noMH{r.kernel}
-			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-				f, s := rules(t, n, hold, occupied)
+			r.options.Rules = func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
+				f, s := rules(t, n, occupied)
 				s.Virtuals[0].Scheduler = "mh"
 				return f, s
 			}

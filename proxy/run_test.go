@@ -51,13 +51,13 @@ func table(endpoints int) sources.Table {
 
 // rules are the smallest rules that show what the loop does: one virtual server per
 // service, with its ownership entry.
-func rules(t sources.Merged, n kernel.Node, hold bool, _ []string) (*frontend.Frontends, kernel.State) {
+func rules(t sources.Merged, n kernel.Node, _ []string) (*frontend.Frontends, kernel.State) {
 	family := kernel.IPv4
 	if t.Services.Len() > 0 {
 		family = kernel.FamilyOf(t.Services.At(0).ClusterIPs[0])
 	}
 	set := kernel.Set{Name: names.Set(family, kernel.VirtualServer), Type: kernel.HashIPPort, Family: family, MaxElem: 4096}
-	s := kernel.State{Sets: []kernel.Set{set}, Policy: kernel.Policy{Hold: hold}}
+	s := kernel.State{Sets: []kernel.Set{set}, Policy: kernel.Policy{Hold: t.Keeps}}
 	for _, svc := range t.Services.All() {
 		k := kernel.VirtualKey{Addr: svc.ClusterIPs[0], Port: svc.Ports[0].Port, Proto: kernel.TCP}
 		s.Virtuals = append(s.Virtuals, kernel.Virtual{Key: k, Scheduler: "rr", Netmask: uint8(family.Bits())})

@@ -58,13 +58,13 @@ func TestWaitingIsAsOfTheTables(t *testing.T) {
 		var r *run
 		delivered := false
 		r = start(t, func(r *run) {
-			r.options.Rules = func(s sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(s sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 				if !delivered {
 					delivered = true
 					r.source <- emission{table: table(1)}
 					synctest.Wait()
 				}
-				return rules(s, n, hold, occupied)
+				return rules(s, n, occupied)
 			}
 		})
 		defer r.stop()

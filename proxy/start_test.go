@@ -18,7 +18,7 @@ func TestNothingIsRemovedBeforeEverySourceHasDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(script)
 		r := start(t, func(r *run) {
-			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, false, nil)
+			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.options.Kernel = r.kernel
 			r.options.Feeds = append(r.options.Feeds, proxy.Feed{Name: "apiserver", Source: late})
@@ -60,7 +60,7 @@ func TestFailedSourceKeepsItsTable(t *testing.T) {
 func TestAdoptsWithoutAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			_, served := rules(sources.Merged{Table: table(3)}, kernel.Node{}, false, nil)
+			_, served := rules(sources.Merged{Table: table(3)}, kernel.Node{}, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.options.Kernel = r.kernel
 		})
@@ -111,7 +111,7 @@ func TestNothingEverGoodEndsTheRun(t *testing.T) {
 func TestNothingGoodKeepsWhatTheKernelServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, func(r *run) {
-			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, false, nil)
+			_, served := rules(sources.Merged{Table: table(2)}, kernel.Node{}, nil)
 			r.kernel = fake.New(names, kernel.Node{}, served)
 			r.options.Kernel = r.kernel
 		})

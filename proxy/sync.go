@@ -69,7 +69,6 @@ func (p *Proxy) accept(now time.Time) Report {
 	if p.Asker != nil {
 		p.next.Asker = p.Asker()
 	}
-	p.hold = len(p.input.waiting) > 0 && !p.noneOwned
 	if !p.input.times.emitted.IsZero() {
 		p.pace.changed = true
 	}
@@ -191,7 +190,7 @@ func (p *Proxy) firstReading(r *Report) error {
 		return nil
 	}
 	p.judged = true
-	if p.noneOwned = !p.reading.ownsAny(); !p.noneOwned {
+	if p.merger.NoneBefore = !p.reading.ownsAny(); !p.merger.NoneBefore {
 		return nil
 	}
 	if err := p.in.nothing(); err != nil {
@@ -200,7 +199,7 @@ func (p *Proxy) firstReading(r *Report) error {
 	p.in.trust()
 	// A source may have delivered while the kernel was read: the report is about the
 	// tables that were taken.
-	p.hold, r.Waiting = false, p.input.noneGiven
+	r.Waiting = p.input.noneGiven
 	return nil
 }
 
@@ -208,17 +207,17 @@ func (p *Proxy) firstReading(r *Report) error {
 func (p *Proxy) want(r *Report) kernel.State {
 	merged := p.merge(r)
 	if p.Announcer != nil {
-		merged = p.Announcer.Keep(merged, &p.reading.have, p.hold)
+		merged = p.Announcer.Keep(merged, &p.reading.have)
 	}
 	merged = p.overlay(merged)
 	changed := !p.next.Sourced && len(merged.Delta.Changes) > 0
 	var occupied []string
-	if p.hold {
+	if merged.Keeps {
 		occupied = p.reading.occupied()
 	}
 	p.progress.stage()
 	node := p.reading.have.Node
-	frontends, want := p.Rules(merged, node, p.hold, occupied)
+	frontends, want := p.Rules(merged, node, occupied)
 	want.Policy.Probe = want.Policy.Probe && p.Prober != nil
 	p.next.Announced = nil
 	if p.Announcer != nil {

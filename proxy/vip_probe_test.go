@@ -60,8 +60,8 @@ func (l *link) asked() []int {
 // claiming returns rules that also bind VIPs 192.0.2.x, which are claimed on eth0, and
 // one VIP that is not claimed.
 func claiming(vips int) proxy.Rules {
-	return func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-		f, s := rules(t, n, hold, occupied)
+	return func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
+		f, s := rules(t, n, occupied)
 		s.Policy.Probe = true
 		s.Links = []kernel.Link{{Name: names.Device, Type: "dummy"}}
 		s.Addrs = []kernel.Addr{{Addr: netip.MustParseAddr("10.96.0.1"), Link: names.Device}}
@@ -204,11 +204,11 @@ func TestVIPThatMovesAwayIsProbedLater(t *testing.T) {
 			bind := claiming(1)
 			r.kernel.SetNode(own)
 			r.options.Prober = l
-			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 				if n.Has(vip(0)) {
-					return rules(t, n, hold, occupied)
+					return rules(t, n, occupied)
 				}
-				return bind(t, n, hold, occupied)
+				return bind(t, n, occupied)
 			}
 		})
 		defer r.end()

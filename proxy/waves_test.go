@@ -104,12 +104,12 @@ func TestLoadEndsUnderConstantChange(t *testing.T) {
 		began := time.Now()
 		loaded := make(chan time.Duration, 1)
 		r := start(t, func(r *run) {
-			r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+			r.options.Rules = func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 				if made.Load() < count {
 					plans.Add(1)
 				}
 				time.Sleep(planning)
-				return rules(t, n, hold, occupied)
+				return rules(t, n, occupied)
 			}
 			slow := slowReals(step)
 			r.kernel.Fail = func(o kernel.Op) error {
@@ -196,8 +196,8 @@ func TestRequestsAndDeadlinesStopALoad(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := start(t, func(r *run) {
-					r.options.Rules = func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
-						f, s := rules(t, n, hold, occupied)
+					r.options.Rules = func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
+						f, s := rules(t, n, occupied)
 						s.Policy.DrainTimeout = c.timeout
 						return f, s
 					}

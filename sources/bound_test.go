@@ -48,7 +48,7 @@ func TestNewcomersAndGrowthPushNobodyOut(t *testing.T) {
 	var m sources.Merger
 	merge := func(m *sources.Merger, table sources.Table, want ...string) {
 		t.Helper()
-		merged := m.Merge(sources.HostFacts{}, false, table)
+		merged := m.Merge(sources.HostFacts{}, nil, table)
 		if got := names(merged.Table); !slices.Equal(got, want) {
 			t.Fatalf("served are %v, want %v: %v", got, want, merged.Problems)
 		}
@@ -87,7 +87,7 @@ func TestEndpointsAreBounded(t *testing.T) {
 		return together(sized("a", 1, 500, endpoints), sized("b", 2, 500, 1000))
 	}
 	for _, c := range []struct{ endpoints, services int }{{999, 2}, {1000, 2}, {1001, 1}, {1000, 2}, {1001, 1}} {
-		if got := m.Merge(sources.HostFacts{}, false, table(c.endpoints)); got.Services.Len() != c.services {
+		if got := m.Merge(sources.HostFacts{}, nil, table(c.endpoints)); got.Services.Len() != c.services {
 			t.Errorf("with %d endpoints %d services are served: %v", c.endpoints, got.Services.Len(), got.Problems)
 		}
 	}
@@ -112,8 +112,8 @@ func TestRoomDependsOnTheMode(t *testing.T) {
 		t.Errorf("%v", doubts)
 	}
 	var m sources.Merger
-	m.Merge(sources.HostFacts{Mode: sources.ModeIPVS}, false, table)
-	if merged := m.Merge(iptables, false, table); !slices.Equal(names(merged.Table), []string{"a"}) {
+	m.Merge(sources.HostFacts{Mode: sources.ModeIPVS}, nil, table)
+	if merged := m.Merge(iptables, nil, table); !slices.Equal(names(merged.Table), []string{"a"}) {
 		t.Errorf("after a change of the mode %v are served", names(merged.Table))
 	}
 }

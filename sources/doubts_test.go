@@ -38,7 +38,7 @@ func TestDoubtsFollowFacts(t *testing.T) {
 		{rr, sources.Table{}, ""},
 	} {
 		got := ""
-		for _, p := range m.Merge(step.host, false, step.table).Doubts {
+		for _, p := range m.Merge(step.host, nil, step.table).Doubts {
 			got += p.Error()
 		}
 		if got != step.want {
@@ -93,7 +93,7 @@ func TestDoubtsOfChanges(t *testing.T) {
 					s.Endpoints[j].Weight = uint32(j)
 				}
 			}
-			merged := m.Merge(host, false, now)
+			merged := m.Merge(host, nil, now)
 			if got, want := fmt.Sprint(merged.Doubts), fmt.Sprint(sources.Doubts(host, merged.Table)); got != want {
 				t.Fatalf("got  %s\nwant %s", got, want)
 			}

@@ -40,7 +40,7 @@ func ExampleMerge() {
 func ExampleMerger() {
 	var m sources.Merger
 	for _, endpoint := range []string{"10.2.0.1", "10.2.0.2", "10.2.0.2"} {
-		merged := m.Merge(sources.HostFacts{}, false, web("a.toml", "web", endpoint))
+		merged := m.Merge(sources.HostFacts{}, nil, web("a.toml", "web", endpoint))
 		fmt.Print(len(merged.Delta.Changes), " changes")
 		for _, c := range merged.Delta.Changes {
 			fmt.Printf(", %s: service %t, endpoints %t", c.FullName(), c.Service, c.Endpoints)

@@ -73,7 +73,7 @@ func TestProgramsKeepTheirPorts(t *testing.T) {
 			if c.change != nil {
 				c.change(&s, &host)
 			}
-			merged := new(sources.Merger).Merge(host, false, sources.Table{Services: sources.ServicesOf(s)})
+			merged := new(sources.Merger).Merge(host, nil, sources.Table{Services: sources.ServicesOf(s)})
 			var got []string
 			for _, w := range merged.Services.At(0).Withheld {
 				got = append(got, w.Claim.String())
@@ -122,7 +122,7 @@ func TestProgramsComeAndGo(t *testing.T) {
 		if wants := m.Wants(host, []sources.Table{t1}); wants(22, sources.TCP) != step.there || wants(80, sources.TCP) {
 			t.Errorf("%s: wants 22 %t, 80 %t", step.name, wants(22, sources.TCP), wants(80, sources.TCP))
 		}
-		merged := m.Merge(host, false, t1)
+		merged := m.Merge(host, nil, t1)
 		if merged.Awaits != step.withheld || (len(merged.Displaced) > 0) != step.displaced {
 			t.Errorf("%s: withheld %t, displaced %v", step.name, merged.Awaits, merged.Displaced)
 		}
@@ -139,7 +139,7 @@ func TestVIPMovesToNode(t *testing.T) {
 	var m sources.Merger
 	for i, addrs := range [][]netip.Addr{{own4}, {own4, vip}, {own4}, {own4, vip}} {
 		host := sources.HostFacts{Addrs: addrs, Listeners: []sources.Listener{listens("nginx 0.0.0.0:443/TCP")}}
-		merged := m.Merge(host, false, sources.Table{Services: sources.ServicesOf(web)})
+		merged := m.Merge(host, nil, sources.Table{Services: sources.ServicesOf(web)})
 		if merged.Awaits || len(merged.Displaced) != len(addrs)-1 {
 			t.Errorf("merge %d: withheld %t, displaced %v", i, merged.Awaits, merged.Displaced)
 		}
@@ -156,7 +156,7 @@ func TestOwnPortsAreNotTaken(t *testing.T) {
 		checked := sources.Service{Namespace: "default", Name: "checked", Type: sources.LoadBalancer, HealthCheckNodePort: 30500,
 			ExternalTrafficPolicy: sources.Local, Origin: sources.Origin{Source: source}}
 		table := sources.Table{Services: sources.ServicesOf(checked, s)}
-		merged := new(sources.Merger).Merge(host, false, table)
+		merged := new(sources.Merger).Merge(host, nil, table)
 		var got []string
 		for _, w := range merged.Services.At(1).Withheld {
 			got = append(got, w.Why)

@@ -10,8 +10,9 @@ import (
 // earlier. If only endpoints have changed, as in most rollouts, it does not decide again who has what.
 // Its zero is ready; one goroutine uses it.
 type Merger struct {
-	// Before is what an earlier run served.
-	Before Incumbents
+	// Before is what an earlier run served. NoneBefore: the kernel had nothing of one, so nothing has to be kept.
+	Before     Incumbents
+	NoneBefore bool
 
 	last   seniority // what this run serves; nil until all tables were there once
 	host   HostFacts // and the tables of the last time, and what came of them
@@ -40,16 +41,34 @@ type Merged struct {
 	Awaits bool
 	// Displaced are the programs of the host where services are served, without TakeHostPorts.
 	Displaced []Displaced
-	// Missing: a source has not delivered a table. Merge leaves it to the caller.
-	Missing bool
-	// Decided: contests were decided again, or services came or went, so Incumbents may differ.
-	Decided bool
+	// Missing names the sources that have not delivered a table. Keeps: the kernel may serve what one of them had an
+	// earlier run serve, which must stay. Features ask Decided.
+	Missing []string
+	Keeps   bool
+	// Contested: contests were decided again, or services came or went, so Incumbents may differ.
+	Contested bool
 }
 
-// Merge returns what the function Merge does, but services keep what they had. While hold is true, tables may
-// be missing, so services that are served then do not become incumbents. If the facts differ from the last
+// Decided reports whether it is decided what becomes of a VIP: the table has it, or no table is missing that may
+// have it.
+func (m *Merged) Decided(vip netip.Addr) bool {
+	if !m.Keeps {
+		return true
+	}
+	for i := range m.Services.Len() {
+		for _, a := range m.Services.At(i).VIPs {
+			if a == vip {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Merge returns what the function Merge does, but services keep what they had. missing names the sources that have not
+// delivered a table: services that are served without it do not become incumbents. If the facts differ from the last
 // ones, every service is judged again.
-func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
+func (m *Merger) Merge(host HostFacts, missing []string, tables ...Table) Merged {
 	deltas := m.compare(tables)
 	m.sum = m.size(deltas, tables)
 	decide := m.found.full || !m.sum.within(host.most()) || !m.ran || !host.sameNode(&m.host) || deltas == nil || !m.keepsClaims(&host, deltas, tables) ||
@@ -62,7 +81,9 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 		m.found, m.vips, m.ports = judged(host, before, m.served(&host), tables), nil, nil
 	}
 	more := slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() }) // than endpoints changed
-	now := Merged{Problems: m.found.problems, Decided: decide || more}
+	now := Merged{
+		Problems: m.found.problems, Contested: decide || more, Missing: missing, Keeps: len(missing) > 0 && !m.NoneBefore,
+	}
 	now.Awaits, now.Displaced = m.found.awaits, m.found.displaced
 	if decide {
 		now.Table = m.found.apply(tables)
@@ -78,7 +99,7 @@ func (m *Merger) Merge(host HostFacts, hold bool, tables ...Table) Merged {
 	now.Table = now.Table.After(m.merged, now.Delta)
 	now.Doubts = few(slices.Concat(m.doubts.update(host, now.Table, now.Delta), m.found.doubts))
 	m.merged, m.host, m.tables, m.ran = now.Table, host, slices.Clone(tables), true
-	if !hold {
+	if !now.Keeps {
 		m.last = served{now.Table}
 	}
 	return now

@@ -23,7 +23,7 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 		}
 		host := hosts().Draw(t, "host")
 		for round := range rapid.IntRange(1, 6).Draw(t, "rounds") {
-			merged := m.Merge(host, false, now...)
+			merged := m.Merge(host, nil, now...)
 			got, problems := merged.Table, merged.Problems
 			apart(t, got, host)
 			keep(t, before, got)
@@ -31,7 +31,7 @@ func TestMergerKeepsIncumbents(t *testing.T) {
 				t.Fatalf("delta %+v, want %+v", merged.Delta, d)
 			}
 			longer := append(slices.Clone(now), make([]sources.Table, round%2)...) // another number of tables is never skipped
-			whole := thorough.Merge(host, false, longer...)
+			whole := thorough.Merge(host, nil, longer...)
 			want, wantProblems := whole.Table, whole.Problems
 			if !reflect.DeepEqual(services(got), services(want)) || !reflect.DeepEqual(problems, wantProblems) {
 				t.Fatalf("got  %+v, %v\nwant %+v, %v", got, problems, want, wantProblems)
@@ -132,9 +132,9 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	newcomer, incumbent := of("a.toml", "new", 1, 2), of("b.toml", "old", 1)
 
 	var m sources.Merger
-	m.Merge(sources.HostFacts{}, false, incumbent)
+	m.Merge(sources.HostFacts{}, nil, incumbent)
 	alone := m.Incumbents()
-	merged, problems := split(m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent)))
+	merged, problems := split(m.Merge(sources.HostFacts{}, nil, sources.Join(newcomer, incumbent)))
 	if got := at(t, merged, 1); !slices.Equal(got, []string{"old"}) {
 		t.Errorf("served by %v", got)
 	}
@@ -148,7 +148,7 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	for what, record := range map[string]sources.Incumbents{"a restart": m.Incumbents(), "a stop, in which the newcomer came": alone} {
 		again := sources.Merger{Before: written(t, record)}
 		for range 2 {
-			merged, _ := split(again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent)))
+			merged, _ := split(again.Merge(sources.HostFacts{}, nil, sources.Join(newcomer, incumbent)))
 			if got := at(t, merged, 1); !slices.Equal(got, []string{"old"}) {
 				t.Errorf("after %s: served by %v", what, got)
 			}
@@ -156,19 +156,19 @@ func TestIncumbentOverNewcomer(t *testing.T) {
 	}
 	// One that takes another's by an edit while both are served is not the first either.
 	m = sources.Merger{}
-	m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "new", 2), incumbent))
-	m.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))
+	m.Merge(sources.HostFacts{}, nil, sources.Join(of("a.toml", "new", 2), incumbent))
+	m.Merge(sources.HostFacts{}, nil, sources.Join(newcomer, incumbent))
 	again := sources.Merger{Before: written(t, m.Incumbents())}
-	if merged, _ := split(again.Merge(sources.HostFacts{}, false, sources.Join(newcomer, incumbent))); !slices.Equal(at(t, merged, 1), []string{"old"}) {
+	if merged, _ := split(again.Merge(sources.HostFacts{}, nil, sources.Join(newcomer, incumbent))); !slices.Equal(at(t, merged, 1), []string{"old"}) {
 		t.Errorf("after an edit and a restart: served by %v", at(t, merged, 1))
 	}
-	if merged, _ := split(m.Merge(sources.HostFacts{}, false, newcomer)); !slices.Equal(at(t, merged, 1), []string{"new"}) {
+	if merged, _ := split(m.Merge(sources.HostFacts{}, nil, newcomer)); !slices.Equal(at(t, merged, 1), []string{"new"}) {
 		t.Errorf("with the incumbent gone: served by %v", at(t, merged, 1))
 	}
 	// A name is the incumbent's too.
 	m = sources.Merger{}
-	m.Merge(sources.HostFacts{}, false, incumbent)
-	merged, _ = split(m.Merge(sources.HostFacts{}, false, sources.Join(of("a.toml", "old", 3), incumbent)))
+	m.Merge(sources.HostFacts{}, nil, incumbent)
+	merged, _ = split(m.Merge(sources.HostFacts{}, nil, sources.Join(of("a.toml", "old", 3), incumbent)))
 	if s, _ := merged.Lookup("default", "old"); s.Origin.File != "b.toml" || merged.Services.Len() != 1 {
 		t.Errorf("the name is had by %+v", merged.Services.Slice())
 	}
@@ -183,10 +183,10 @@ func TestHoldMakesNoIncumbents(t *testing.T) {
 		})}
 	}
 	var m sources.Merger
-	m.Merge(sources.HostFacts{}, false, sources.Table{}, service("apiserver"))
+	m.Merge(sources.HostFacts{}, nil, sources.Table{}, service("apiserver"))
 	again := sources.Merger{Before: m.Incumbents()}
-	again.Merge(sources.HostFacts{}, true, service("file"), sources.Table{})
-	merged, _ := split(again.Merge(sources.HostFacts{}, false, service("file"), service("apiserver")))
+	again.Merge(sources.HostFacts{}, []string{"apiserver"}, service("file"), sources.Table{})
+	merged, _ := split(again.Merge(sources.HostFacts{}, nil, service("file"), service("apiserver")))
 	if s, _ := merged.Lookup("default", "file"); len(s.Withheld) != 1 {
 		t.Errorf("%+v", merged.Services.Slice())
 	}
@@ -240,16 +240,16 @@ func TestGatewayIsLeftOutAlone(t *testing.T) {
 		LoadBalancerIPs: []sources.VIP{{Addr: addr(9)}}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
 	})}.Uncontested()
 	var m sources.Merger
-	merged, problems := split(m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, false, table))
+	merged, problems := split(m.Merge(sources.HostFacts{Gateways: []netip.Addr{addr(9)}}, nil, table))
 	s := merged.Services.At(0)
 	if len(problems) != 1 || !s.Withholds(vip(9)) || s.Withholds(vip(1)) {
 		t.Errorf("%v: %+v", problems, s)
 	}
-	if merged, problems = split(m.Merge(sources.HostFacts{}, false, table)); len(problems) > 0 || len(merged.Services.At(0).Withheld) > 0 {
+	if merged, problems = split(m.Merge(sources.HostFacts{}, nil, table)); len(problems) > 0 || len(merged.Services.At(0).Withheld) > 0 {
 		t.Errorf("with another gateway: %v: %+v", problems, *merged.Services.At(0))
 	}
 	own := sources.HostFacts{Gateways: []netip.Addr{addr(9)}, Addrs: []netip.Addr{addr(9)}}
-	if problems := m.Merge(own, false, table).Problems; len(problems) > 0 {
+	if problems := m.Merge(own, nil, table).Problems; len(problems) > 0 {
 		t.Errorf("the host's own: %v", problems)
 	}
 }
@@ -271,7 +271,7 @@ func TestIncumbentOfAMark(t *testing.T) {
 		return s
 	}
 	var m sources.Merger
-	m.Merge(sources.HostFacts{}, false, sources.Table{Services: sources.ServicesOf(marked("b"))})
+	m.Merge(sources.HostFacts{}, nil, sources.Table{Services: sources.ServicesOf(marked("b"))})
 	both := sources.Table{Services: sources.ServicesOf(marked("a"), marked("b"))}
 	serves := func(merged sources.Merged) (names []string) {
 		for i := range merged.Services.Len() {
@@ -281,11 +281,11 @@ func TestIncumbentOfAMark(t *testing.T) {
 		}
 		return names
 	}
-	if got := serves(m.Merge(sources.HostFacts{}, false, both)); !slices.Equal(got, []string{"b"}) {
+	if got := serves(m.Merge(sources.HostFacts{}, nil, both)); !slices.Equal(got, []string{"b"}) {
 		t.Fatalf("before: %q", got)
 	}
 	later := sources.Merger{Before: written(t, m.Incumbents())}
-	if got := serves(later.Merge(sources.HostFacts{}, false, both)); !slices.Equal(got, []string{"b"}) {
+	if got := serves(later.Merge(sources.HostFacts{}, nil, both)); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("after: %q", got)
 	}
 }
@@ -392,10 +392,10 @@ func BenchmarkMerger(b *testing.B) {
 	other := sources.Table{Services: sources.ServicesOf(table.Services.Slice()...)}
 	other.Services.At(7).Endpoints = slices.Clone(other.Services.At(7).Endpoints[:1])
 	var m sources.Merger
-	m.Merge(sources.HostFacts{}, false, table, sources.Table{})
+	m.Merge(sources.HostFacts{}, nil, table, sources.Table{})
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Merge(sources.HostFacts{}, false, other, sources.Table{})
-		m.Merge(sources.HostFacts{}, false, table, sources.Table{})
+		m.Merge(sources.HostFacts{}, nil, other, sources.Table{})
+		m.Merge(sources.HostFacts{}, nil, table, sources.Table{})
 	}
 }

@@ -86,18 +86,10 @@ func (d *differ) diffList(row *kernel.Row) {
 			d.serve(w)
 		case w != nil:
 			d.change(row.Build, h, w)
-		case !d.hold() || d.decided(h):
+		default:
 			d.remove(row.Teardown, h)
 		}
 	}
-}
-
-// decided says whether an object may go although tables may be missing: an announcement whose VIP is wanted. That VIP's
-// table is there, and the announcement's absence was decided: its endpoints are down, or the node is drained.
-func (d *differ) decided(o kernel.Object) bool {
-	a, ok := o.(kernel.Announcement)
-	return ok && (slices.ContainsFunc(d.want.Routes, func(r kernel.Route) bool { return r.Addr == a.Addr }) ||
-		slices.ContainsFunc(d.want.Addrs, func(x kernel.Addr) bool { return x.Addr == a.Addr }))
 }
 
 // differ is one call of Diff.
@@ -127,9 +119,6 @@ type differ struct {
 func (d *differ) add(p kernel.Phase, o kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Add, Object: o})
 }
-func (d *differ) remove(p kernel.Phase, o kernel.Object) {
-	d.put(p, kernel.Op{Verb: kernel.Remove, Object: o, Was: o})
-}
 func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 	d.put(p, kernel.Op{Verb: kernel.Change, Object: to, Was: was})
 }
@@ -156,7 +145,6 @@ func (d *differ) put(p kernel.Phase, o kernel.Op) {
 	d.ops, d.phases = append(d.ops, o), append(d.phases, p)
 	d.counts[p]++
 }
-func (d *differ) hold() bool { return d.want.Policy.Hold }
 
 // warn writes the warnings.
 func (d *differ) warn() {
@@ -169,7 +157,7 @@ func (d *differ) warn() {
 	if d.have.Unseen != "" {
 		d.plan.Warnings = append(d.plan.Warnings, "rules of svcproxy may be left in the other back end of iptables: "+d.have.Unseen)
 	}
-	if d.plan.Left != nil && !d.hold() {
+	if len(d.plan.Left) > 0 && d.decided(d.plan.Left[0]) {
 		d.plan.Warnings = append(d.plan.Warnings, leftWarnings(d.plan.Left)...)
 	}
 }
@@ -228,14 +216,11 @@ func (d *differ) diffSysctls() {
 		}
 	})
 	moveLast(d.ops[first:], kernel.ForwardingIPv6) // when it goes on, the kernel forgets routes of links without AcceptRA
-	if d.hold() {
-		return
-	}
 	for _, s := range d.have.Saved {
 		if _, wanted := slices.BinarySearchFunc(d.want.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare); wanted {
 			continue
 		}
-		if d.keeps(s.Name) {
+		if d.keeps(s.Name) || !d.decided(kernel.Sysctl{Name: s.Name}) {
 			continue
 		}
 		i, there := slices.BinarySearchFunc(d.have.Sysctls, kernel.Sysctl{Name: s.Name}, kernel.Sysctl.Compare)

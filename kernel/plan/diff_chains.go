@@ -17,7 +17,7 @@ func (d *differ) diffChains() {
 	}
 	kernel.Walk(d.want.Chains, d.have.Chains, same, kernel.Chain.Compare, func(w, h *kernel.Chain) {
 		if h != nil && d.reset(h.Family) {
-			d.remove(kernel.DropMisusedChains, *h)
+			d.drop(kernel.DropMisusedChains, *h)
 			h = nil
 			if w == nil {
 				return
@@ -27,10 +27,8 @@ func (d *differ) diffChains() {
 		case h == nil:
 			d.add(write(w), *w)
 		case w == nil:
-			if !d.hold() {
-				d.remove(kernel.RemoveChains, *h)
-			}
-		case d.hold():
+			d.remove(kernel.RemoveChains, *h)
+		case !d.decided(*h):
 			if to := d.held(w, h); !kernel.SameRules(to.Rules, h.Rules) {
 				d.change(write(w), *h, to)
 			}
@@ -143,7 +141,7 @@ func (d *differ) resetEqualChains() {
 	}
 	for _, w := range d.want.Chains {
 		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, kernel.Chain.Compare); ok && d.reset(w.Family) && d.have.Chains[i] == w {
-			d.remove(kernel.DropMisusedChains, w)
+			d.drop(kernel.DropMisusedChains, w)
 			d.add(kernel.WriteChains, w)
 		}
 	}

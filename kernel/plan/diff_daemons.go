@@ -27,7 +27,7 @@ func (d *differ) diffDaemons() {
 			}
 		case w != nil:
 			d.change(kernel.Rows[kernel.KindDaemon].Build, h, w)
-		case !d.hold():
+		default:
 			d.remove(kernel.Rows[kernel.KindDaemon].Teardown, h)
 		}
 	}

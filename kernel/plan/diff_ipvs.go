@@ -58,11 +58,9 @@ func (d *differ) inIPVS(k kernel.VirtualKey) bool {
 }
 
 func (d *differ) removeVirtual(v kernel.Virtual) {
-	if d.hold() {
-		return
+	if d.remove(kernel.RemoveVirtuals, v) {
+		d.torn = append(d.torn, v.Key)
 	}
-	d.remove(kernel.RemoveVirtuals, v)
-	d.torn = append(d.torn, v.Key)
 }
 
 // isLeft says whether kube-proxy left a virtual server. kube-proxy's sets name it,
@@ -119,9 +117,7 @@ func onlyIdleMore(want, have []kernel.Real) bool {
 // diffReals compares the real servers of wanted virtual servers. The others are removed
 // with their virtual server, or are foreign.
 func (d *differ) diffReals() {
-	if d.hold() {
-		d.plan.Drains = keep(d.memory.Drains, func(x kernel.Drain) bool { return !d.cuts(x.Real) })
-	}
+	d.plan.Drains = keep(d.memory.Drains, func(x kernel.Drain) bool { return !d.decided(kernel.Real{Key: x.Real}) })
 	if d.want.Reals.Shares(d.have.Reals) {
 		return
 	}
@@ -176,11 +172,10 @@ func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next in
 // unwantedReal removes or drains the real server with an index, of a virtual server that stays. drains is what is left of
 // memory.Drains: real servers come in ascending order.
 func (d *differ) unwantedReal(h *kernel.Real, j int, scheduler string, drains *[]kernel.Drain) {
-	cut := d.cuts(h.Key)
-	if d.hold() && !cut {
+	if !d.decided(*h) {
 		return
 	}
-	if cut || !kernel.Quiesces(scheduler) {
+	if d.cuts(h.Key) || !kernel.Quiesces(scheduler) {
 		d.remove(kernel.RemoveReals, *h)
 		return
 	}

@@ -13,10 +13,10 @@ func (d *differ) diffOthers() {
 	kernel.Walk(d.want.Others, d.have.Others, sameOther, kernel.OtherChain.Compare, func(w, h *kernel.OtherChain) {
 		switch {
 		case h == nil:
-		case h.Stuck || d.hold() && !d.reset(h.Family):
+		case h.Stuck || !d.reset(h.Family) && !d.decided(*h):
 			d.plan.Others = append(d.plan.Others, *h)
 		case d.reset(h.Family): // its rules may name the set that goes
-			d.remove(kernel.DropMisusedChains, *h)
+			d.drop(kernel.DropMisusedChains, *h)
 		case w != nil:
 			d.change(kernel.DropOthers, *h, *w)
 		case len(d.want.Chains) > 0:

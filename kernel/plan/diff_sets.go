@@ -64,10 +64,7 @@ func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 // server goes; other entries disappear with their set.
 func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
-		d.remove(kernel.DropLeftovers, h)
-		return
-	}
-	if d.hold() {
+		d.drop(kernel.DropLeftovers, h)
 		return
 	}
 	if _, teardown := d.entryPhases(h.Name); teardown == kernel.CloseVIPs {
@@ -94,7 +91,7 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 			return
 		}
 		d.misuse(w.Family)
-		d.remove(kernel.DropMisusedSets, h)
+		d.drop(kernel.DropMisusedSets, h)
 		d.newSet(kernel.AddSets, w, want)
 		return
 	}
@@ -115,7 +112,6 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 		switch {
 		case h == nil:
 			d.add(build, *w)
-		case w == nil && d.hold():
 		case w == nil:
 			d.remove(teardown, *h)
 		}
@@ -181,5 +177,5 @@ func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
 		d.add(kernel.AddSets, e)
 	}
 	d.put(kernel.AddSets, kernel.Op{Verb: kernel.Change, Object: kernel.Swap{From: temp.Name, To: w.Name}})
-	d.remove(kernel.AddSets, temp)
+	d.drop(kernel.AddSets, temp)
 }

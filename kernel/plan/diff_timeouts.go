@@ -23,7 +23,7 @@ func (d *differ) diffTimeouts() {
 	if to := unlike(want, have); to != (kernel.Timeouts{}) {
 		d.change(kernel.SetSysctls, have, to)
 	}
-	if d.hold() {
+	if !d.decided(have) {
 		return
 	}
 	var back kernel.Timeouts

@@ -13,7 +13,7 @@ import (
 //
 // Only TCP and firewall marks drain: see drain. The entries of the ownership set stay with their virtual servers.
 func (d *differ) keepDraining() {
-	if !d.want.Policy.DrainVirtuals || d.hold() || d.have.Reals.Len() == 0 {
+	if !d.want.Policy.DrainVirtuals || d.have.Reals.Len() == 0 {
 		return
 	}
 	own := ownershipOf(&d.have, d.memory.Owned)
@@ -23,7 +23,7 @@ func (d *differ) keepDraining() {
 		v := &d.have.Virtuals[i]
 		for ; next < len(reals) && reals[next].Key.Virtual.Compare(v.Key) < 0; next++ {
 		}
-		if !own.has(v) || !drains(v.Key.Proto) || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
+		if !d.decided(*v) || !own.has(v) || !drains(v.Key.Proto) || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
 			continue
 		}
 		for j := next; j < len(reals) && reals[j].Key.Virtual == v.Key; j++ {

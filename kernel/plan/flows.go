@@ -67,9 +67,7 @@ func (d *differ) compareFlows(want, have backends) {
 			d.clearFlow(kernel.RealKey{Virtual: want.key, Addr: want.key.AddrPort()})
 			want.next()
 		case c > 0:
-			if !d.hold() {
-				d.clearFlows(have.reals, nil)
-			}
+			d.clearFlows(have.reals, nil)
 			have.next()
 		default:
 			d.clearFlows(have.reals, want.reals)
@@ -101,7 +99,7 @@ func (d *differ) flowsOfVirtuals() {
 func (d *differ) flowsOfReals() {
 	d.want.Reals.Unshared(d.have.Reals, func(want, have []kernel.Real, _ int) {
 		kernel.Walk(want, have, (*kernel.Real).Same, kernel.Real.Compare, func(w, h *kernel.Real) {
-			if w == nil && h.Key.Virtual.Proto == kernel.UDP && (!d.hold() || d.cuts(h.Key)) && hasVirtual(&d.want, h.Key.Virtual) {
+			if w == nil && h.Key.Virtual.Proto == kernel.UDP && d.decided(*h) && hasVirtual(&d.want, h.Key.Virtual) {
 				d.clearFlow(h.Key)
 			}
 		})
@@ -196,7 +194,7 @@ func hasKey(sorted []kernel.VirtualKey, k kernel.VirtualKey) bool {
 func (d *differ) clearFlows(have, want []kernel.Real) {
 	for i := range have {
 		_, found := slices.BinarySearchFunc(want, have[i], kernel.Real.Compare)
-		if !found && (!d.hold() || d.cuts(have[i].Key)) {
+		if !found && d.decided(have[i]) {
 			d.clearFlow(have[i].Key)
 		}
 	}

@@ -21,7 +21,7 @@ func (d *differ) remember() kernel.Memory {
 		Owned: d.memory.Owned, Left: d.plan.Left, Drains: d.plan.Drains,
 		Cut: d.want.Policy.Cut, Quiesced: d.want.Policy.Quiesced,
 	}
-	if d.hold() {
+	if !d.decided(kernel.Flow{}) {
 		m.Quiesced = d.memory.Quiesced
 	}
 	return m

@@ -3,6 +3,8 @@ package plan_test
 import (
 	"context"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -154,6 +156,25 @@ func TestDrainsEnd(t *testing.T) {
 			t.Fatalf("%d real servers are left after the deadline", n)
 		}
 	})
+}
+
+// What becomes of objects while a table is missing is decided in one place.
+func TestOneRuleAboutMissingTables(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := []string{"decided.go", "advance.go"} // a reading after such a plan is not what was wanted
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := strings.HasSuffix(file, "_test.go") || slices.Contains(allowed, file)
+		if !own && strings.Contains(string(text), "Policy.Hold") {
+			t.Errorf("%s asks whether a table is missing: ask decided", file)
+		}
+	}
 }
 
 // Until every source has delivered, plans only add. The announcement of a VIP that is wanted may go: that was decided.

@@ -18,7 +18,7 @@ func (d *differ) diffRuleDrains() {
 		return
 	}
 	left := keep(d.memory.Drains, func(x kernel.Drain) bool { return !d.hasReal(x.Real) })
-	changed := !d.hold() && d.translates(kernel.TCP)
+	changed := d.decided(kernel.Flow{}) && d.translates(kernel.TCP)
 	begins := d.unquiesced()
 	if len(left)+len(begins) == 0 && !changed {
 		return
@@ -42,7 +42,7 @@ func (d *differ) diffRuleDrains() {
 // others have rules again.
 func (d *differ) unquiesced() []kernel.RealKey {
 	p := &d.want.Policy
-	if d.hold() || kernel.SameSlice(p.Quiesced, d.memory.Quiesced) {
+	if !d.decided(kernel.Flow{}) || kernel.SameSlice(p.Quiesced, d.memory.Quiesced) {
 		return nil
 	}
 	return keep(d.memory.Quiesced, func(k kernel.RealKey) bool { return !d.quiesced(k) })
@@ -73,7 +73,7 @@ func (d *differ) withBegun(drains []kernel.Drain, begins []kernel.RealKey) []ker
 
 // ruleDrain goes on with a drain, or ends it.
 func (d *differ) ruleDrain(x kernel.Drain) {
-	if d.quiesced(x.Real) || d.cuts(x.Real) {
+	if d.quiesced(x.Real) || d.cuts(x.Real) || !d.decided(kernel.Flow{Key: x.Real}) {
 		return
 	}
 	timeout := d.drainTimeout(x.Real.Virtual)
@@ -81,11 +81,8 @@ func (d *differ) ruleDrain(x kernel.Drain) {
 	switch {
 	case timeout == 0:
 		return
-	case !d.now.Time.Before(deadline) && !d.hold():
+	case !d.now.Time.Before(deadline):
 		d.clearFlow(x.Real)
-		return
-	}
-	if d.hold() { // diffReals has kept all drains
 		return
 	}
 	d.plan.Drains = append(d.plan.Drains, x)

@@ -26,25 +26,24 @@ type withdrawal struct {
 }
 
 // Keep returns a table with the VIPs that it has lost and that routers still know. routes
-// are the announcements of the kernel. While tables may be missing (hold) those that
-// depart stay.
+// are the announcements of the kernel. A VIP of which it is not decided that it goes stays.
 //
 // After a start no VIP departs: what was served before is not known.
 func Keep(
-	c *Config, last Memory, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time,
+	c *Config, last Memory, m sources.Merged, routes []kernel.Announcement, now time.Time,
 ) (sources.Merged, Memory) {
-	m, last.departures = last.departures.keep(c, m, routes, hold, now)
+	m, last.departures = last.departures.keep(c, m, routes, now)
 	return m, last
 }
 
 func (d departures) keep(
-	c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time,
+	c *Config, m sources.Merged, routes []kernel.Announcement, now time.Time,
 ) (sources.Merged, departures) {
 	next := departures{last: m.Table}
 	if c.Mode != Routes || c.WithdrawWait == 0 {
 		return d.changed(m, next)
 	}
-	next.withdrawn = d.departing(c, m, routes, hold, now)
+	next.withdrawn = d.departing(c, m, routes, now)
 	if len(next.withdrawn) == 0 {
 		next.withdrawn = nil
 		return d.changed(m, next)
@@ -69,16 +68,16 @@ func (d departures) changed(m sources.Merged, next departures) (sources.Merged, 
 
 // departing returns the VIPs that depart.
 func (d departures) departing(
-	c *Config, m sources.Merged, routes []kernel.Announcement, hold bool, now time.Time,
+	c *Config, m sources.Merged, routes []kernel.Announcement, now time.Time,
 ) map[netip.Addr]withdrawal {
 	withdrawn := map[netip.Addr]withdrawal{}
 	maps.Copy(withdrawn, d.withdrawn)
-	d.addLost(withdrawn, m.Delta, routes, now) // also with hold: a Delta names a lost VIP once
+	d.addLost(withdrawn, m.Delta, routes, now) // also if it is not decided: a Delta names a lost VIP once
 	for a, was := range withdrawn {
 		switch {
 		case announcement(routes, a) != nil:
 			withdrawn[a] = withdrawal{now, true}
-		case !hold && !now.Before(was.at.Add(c.WithdrawWait)):
+		case m.Decided(a) && !now.Before(was.at.Add(c.WithdrawWait)):
 			delete(withdrawn, a)
 		default:
 			withdrawn[a] = withdrawal{at: was.at}

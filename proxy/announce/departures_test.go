@@ -14,13 +14,13 @@ import (
 // departing is a loop that keeps VIPs which depart.
 type departing struct {
 	*testing.T
-	config Config
-	merger sources.Merger
-	memory Memory
-	routes []kernel.Announcement
-	hold   bool
-	now    time.Time
-	before sources.Table
+	config  Config
+	merger  sources.Merger
+	memory  Memory
+	routes  []kernel.Announcement
+	missing []string
+	now     time.Time
+	before  sources.Table
 }
 
 // step returns the services and VIPs that are served, and checks the Delta.
@@ -28,8 +28,8 @@ func (n *departing) step(services ...sources.Service) string {
 	n.Helper()
 	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
-	merged := n.merger.Merge(sources.HostFacts{}, n.hold, t)
-	m, next := Keep(&n.config, n.memory, merged, n.routes, n.hold, n.now)
+	merged := n.merger.Merge(sources.HostFacts{}, n.missing, t)
+	m, next := Keep(&n.config, n.memory, merged, n.routes, n.now)
 	n.memory = next
 	if want := sources.Compare(n.before, m.Table); fmt.Sprint(want) != fmt.Sprint(m.Delta) {
 		n.Errorf("delta %v, want %v", m.Delta, want)
@@ -185,9 +185,9 @@ func TestDepartureWhileTablesAreMissing(t *testing.T) {
 	n.step(web)
 	n.want(n.step(), "web 3 10.0.0.1")
 	n.announce()
-	n.hold, n.now = true, n.now.Add(time.Minute)
+	n.missing, n.now = []string{"apiserver"}, n.now.Add(time.Minute)
 	n.want(n.step(), "web 3 10.0.0.1")
-	n.hold = false
+	n.missing = nil
 	n.want(n.step(), "")
 }
 
@@ -195,10 +195,10 @@ func TestDepartureWhileTablesAreMissing(t *testing.T) {
 func TestDepartureThatBeganWhileTablesAreMissing(t *testing.T) {
 	n := newDeparting(t)
 	n.announce("10.0.0.1")
-	n.hold = true
+	n.missing = []string{"apiserver"}
 	n.step(web)
 	n.want(n.step(), "web 3 10.0.0.1")
-	n.hold, n.now = false, n.now.Add(time.Minute)
+	n.missing, n.now = nil, n.now.Add(time.Minute)
 	n.want(n.step(), "web 3 10.0.0.1") // its route is withdrawn now
 	n.announce()
 	n.now = n.now.Add(3 * time.Second)

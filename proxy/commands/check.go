@@ -133,7 +133,7 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
 	table, _ := sources.Merge(sources.HostFacts{Mode: facts.Mode}, tables...) // what the mode has room for
-	c.unserved = new(sources.Merger).Merge(facts, false, tables...).Awaits
+	c.unserved = new(sources.Merger).Merge(facts, nil, tables...).Awaits
 	c.warn(s.ModeDoubts(table, here)...)
 	if len(args) == 0 {
 		c.warnOfFiles(s, table)

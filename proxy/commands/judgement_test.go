@@ -166,7 +166,7 @@ func byDaemon(t *testing.T, argv []string) verdict {
 	s = s.AsLastRun()
 	table, warnings, refused := firstTable(t, s, argv[1:])
 	var m sources.Merger
-	merged := m.Merge(s.Facts(here), false, c.Now().Static, table)
+	merged := m.Merge(s.Facts(here), nil, c.Now().Static, table)
 	v := verdict{refused: refused != nil, said: sorted(cli.Lines(refused), c.Now().Warnings, warnings)}
 	if refused == nil {
 		v.services = merged.Services.Len()

@@ -50,7 +50,7 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Obser
 	if o.state == "" { // else of another machine or time
 		facts = o.listening(facts, have.Node)
 	}
-	merged := merger.Merge(facts, false, tables...)
+	merged := merger.Merge(facts, nil, tables...)
 	for _, problem := range merged.Problems {
 		o.warn(problem.Error())
 	}

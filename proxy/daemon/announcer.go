@@ -34,10 +34,10 @@ type announcer struct {
 }
 
 // Keep keeps VIPs that were removed until routers know.
-func (a *announcer) Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged {
+func (a *announcer) Keep(m sources.Merged, have *kernel.Observed) sources.Merged {
 	c := a.daemon.setup().Config.ForAnnounce()
-	a.missing = m.Missing
-	m, a.memory = announce.Keep(&c, a.memory, m, have.Announcements, hold, time.Now())
+	a.missing = len(m.Missing) > 0
+	m, a.memory = announce.Keep(&c, a.memory, m, have.Announcements, time.Now())
 	return m
 }
 

@@ -181,9 +181,9 @@ func serving(b testing.TB, first sources.Table) (emit func(sources.Table)) {
 	p = proxy.New(proxy.Options{
 		Kernel: k, Log: log, Health: d.checker, Announcer: &announcer{daemon: d}, Feeds: []proxy.Feed{{Name: "file", Source: source}},
 		SyncPeriod: time.Hour, Served: func(sources.Incumbents) {}, Remember: func(kernel.Record) {},
-		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := d.setup().forMode()
-			c.Hold, c.Occupied = hold, occupied
+			c.Hold, c.Occupied = t.Keeps, occupied
 			f := d.frontends.List(t, n, c.Frontends)
 			return f, d.mode.State(f, c)
 		},

@@ -318,10 +318,10 @@ func (d *daemon) follow(c config.Config) {
 }
 
 // rules is what the loop serves and programs, under the configuration in effect.
-func (d *daemon) rules(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+func (d *daemon) rules(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 	s := d.setup()
 	c := s.forMode()
-	c.Hold, c.Occupied = hold, occupied
+	c.Hold, c.Occupied = t.Keeps, occupied
 	f := d.frontends.List(t, s.placed(n), c.Frontends)
 	if d.portals != nil {
 		c.Portals = d.portals.open(f)

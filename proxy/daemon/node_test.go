@@ -128,11 +128,11 @@ func run(t *testing.T, dir string, about status.Daemon) *node {
 	p = proxy.New(proxy.Options{
 		Kernel: n.kernel, Log: log, Health: checks, Feeds: []proxy.Feed{{Name: "static", Source: cur.Source()}},
 		SyncPeriod: cur.Now().Config.IPVS.SyncPeriod,
-		Rules: func(t sources.Merged, at kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, at kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			n.stuck.Lock()
 			defer n.stuck.Unlock()
 			c := cur.Now().Config.ForMode()
-			c.Hold, c.Occupied = hold, occupied
+			c.Hold, c.Occupied = t.Keeps, occupied
 			f := frontend.List(t.Table, at, c.Frontends)
 			return f, ipvs.State(f, c)
 		},

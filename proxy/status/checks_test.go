@@ -22,7 +22,7 @@ type probes struct {
 	probes    health.Probes
 }
 
-func (p *probes) Overlay(m sources.Merged, _ *kernel.Observed, _ bool) (sources.Merged, time.Time) {
+func (p *probes) Overlay(m sources.Merged, _ *kernel.Observed) (sources.Merged, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.served.Table

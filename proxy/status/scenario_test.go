@@ -131,9 +131,9 @@ func (s *stage) announcing() announce.Config {
 }
 
 // Keep keeps VIPs that were removed until routers know.
-func (s *stage) Keep(m sources.Merged, have *kernel.Observed, hold bool) sources.Merged {
+func (s *stage) Keep(m sources.Merged, have *kernel.Observed) sources.Merged {
 	c := s.announcing()
-	m, s.memory = announce.Keep(&c, s.memory, m, have.Announcements, hold, time.Now())
+	m, s.memory = announce.Keep(&c, s.memory, m, have.Announcements, time.Now())
 	return m
 }
 
@@ -221,9 +221,10 @@ func play(t *testing.T, archive *txtar.Archive) {
 	recorder, history := &events.Recorder{Ring: s.ring}, new(status.Recorder)
 	p := proxy.New(proxy.Options{
 		Kernel: s.kernel, Feeds: []proxy.Feed{{Name: "file", Source: s}}, Log: slog.New(slog.DiscardHandler), SyncPeriod: 30 * time.Second,
-		Rules: func(table sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(table sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			f := frontend.List(table.Table, n, frontend.Config{Announce: s.announces()})
-			return f, used.State(f, mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: hold, Occupied: occupied})
+			c := mode.Config{Names: kernel.DefaultNames, MasqueradeBit: 14, Hold: table.Keeps, Occupied: occupied}
+			return f, used.State(f, c)
 		},
 		OnSource: recorder.Source, Health: s.probes, Announcer: s,
 	})

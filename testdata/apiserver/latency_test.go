@@ -77,9 +77,9 @@ func measure(t *testing.T, c *apiserver.Cluster, size int) time.Duration {
 	var m ipvs.Mode
 	p := proxy.New(proxy.Options{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "apiserver", Source: s}}, SyncPeriod: time.Hour,
-		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			now := config
-			now.Hold, now.Occupied = hold, occupied
+			now.Hold, now.Occupied = t.Keeps, occupied
 			f := frontends.List(t, n, now.Frontends)
 			return f, m.State(f, now)
 		},

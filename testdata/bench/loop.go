@@ -47,9 +47,9 @@ func (p *pass) loop(m mode.Mode, r *relay.Relay, drive func(context.Context, *pr
 	var frontends frontend.Cache
 	loop := proxy.New(proxy.Options{
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
-		Rules: func(t sources.Merged, n kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := ruled()
-			c.Hold, c.Occupied = hold, occupied
+			c.Hold, c.Occupied = t.Keeps, occupied
 			f := frontends.List(t, n, c.Frontends)
 			return f, m.State(f, c)
 		},

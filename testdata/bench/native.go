@@ -138,7 +138,7 @@ func (b *bench) load(l load, table sources.Table, resident int64) error {
 // replan is as much of svcproxy's loop as the checker needs.
 func replan(ctx context.Context, c *checker.Checker, t sources.Table, wake <-chan struct{}) {
 	for {
-		c.Overlay(sources.Merged{Table: t}, &kernel.Observed{}, false)
+		c.Overlay(sources.Merged{Table: t}, &kernel.Observed{})
 		select {
 		case <-wake:
 		case <-ctx.Done():

@@ -247,7 +247,7 @@ func (p *pass) changes(k *host.Kernel, t sources.Table, have kernel.Observed) (k
 	}
 	var merger sources.Merger
 	merge := func(t sources.Table) sources.Merged {
-		return merger.Merge(sources.HostFacts{}, false, t, sources.Table{})
+		return merger.Merge(sources.HostFacts{}, nil, t, sources.Table{})
 	}
 	state(merge(t))
 	for _, c := range []struct {

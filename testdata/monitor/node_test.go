@@ -98,9 +98,9 @@ func startFrom(t testing.TB, feeds ...proxy.Feed) *node {
 	n.proxy = proxy.New(proxy.Options{
 		Kernel: n.kernel, Log: log, SyncPeriod: 30 * time.Second,
 		Feeds: feeds, Health: checks,
-		Rules: func(t sources.Merged, k kernel.Node, hold bool, occupied []string) (*frontend.Frontends, kernel.State) {
+		Rules: func(t sources.Merged, k kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			with := rulesConfig
-			with.Hold, with.Occupied = hold, occupied
+			with.Hold, with.Occupied = t.Keeps, occupied
 			f := frontend.List(t.Table, k, with.Frontends)
 			return f, ipvs.State(f, with)
 		},

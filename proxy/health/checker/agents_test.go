@@ -121,7 +121,7 @@ func TestAgentWordsStayOverARestart(t *testing.T) {
 		before := restarted(t, dir)
 		have := &kernel.Observed{}
 		weight := func(of *rig) uint32 {
-			m, _ := of.Overlay(sources.Merged{Table: tab}, have, false)
+			m, _ := of.Overlay(sources.Merged{Table: tab}, have)
 			return m.Services.At(0).Endpoints[0].Weight
 		}
 		weight(before)
@@ -179,7 +179,7 @@ func TestAgentsFile(t *testing.T) {
 	}
 	r := restarted(t, dir)
 	for _, hold := range []bool{true, false} {
-		r.Overlay(sources.Merged{Table: table(c, server)}, &kernel.Observed{}, hold)
+		r.Overlay(sources.Merged{Table: table(c, server), Keeps: hold}, &kernel.Observed{})
 		r.hears(probe.Result{Outcome: probe.OK, Verdict: map[bool]probe.Verdict{true: probe.Drain, false: probe.Maint}[hold]})
 		r.save(&r.agents.kept, time.Now())
 		data, _ := os.ReadFile(path)

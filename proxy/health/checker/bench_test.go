@@ -49,13 +49,13 @@ func BenchmarkOverlay(b *testing.B) {
 	b.Run("start", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			made().Overlay(sources.Merged{Table: tab}, have, false)
+			made().Overlay(sources.Merged{Table: tab}, have)
 		}
 	})
 	b.Run("health", func(b *testing.B) {
 		b.ReportAllocs()
 		c := made()
-		c.Overlay(sources.Merged{Table: tab}, have, false)
+		c.Overlay(sources.Merged{Table: tab}, have)
 		key := health.Targets(tab)[12345].Key
 		now := time.Now()
 		for n := 0; b.Loop(); n++ {
@@ -65,20 +65,20 @@ func BenchmarkOverlay(b *testing.B) {
 				c.note(c.board.Record(key, health.Result{Good: n%2 == 1, At: now}))
 				c.mu.Unlock()
 			}
-			c.Overlay(sources.Merged{Table: tab}, have, false)
+			c.Overlay(sources.Merged{Table: tab}, have)
 		}
 	})
 	b.Run("table", func(b *testing.B) {
 		b.ReportAllocs()
 		c := made()
-		c.Overlay(sources.Merged{Table: tab}, have, false)
+		c.Overlay(sources.Merged{Table: tab}, have)
 		other := sources.Table{Services: sources.ServicesOf(tab.Services.Slice()...)}
 		s := other.Services.At(1234)
 		s.Endpoints = append([]sources.Endpoint(nil), s.Endpoints...)
 		s.Endpoints[0].Weight = 2
 		tables := []sources.Table{other, tab}
 		for n := 0; b.Loop(); n++ {
-			c.Overlay(sources.Merged{Table: tables[n%2]}, have, false)
+			c.Overlay(sources.Merged{Table: tables[n%2]}, have)
 		}
 	})
 	b.Run("follow a weight", func(b *testing.B) {

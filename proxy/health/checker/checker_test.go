@@ -104,7 +104,7 @@ func run(t *testing.T, tab sources.Table) *rig {
 
 // weights are those of the table's endpoints now.
 func (r *rig) weights() (list []uint32) {
-	m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false)
+	m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{})
 	for _, e := range m.Services.At(0).Endpoints {
 		list = append(list, e.Weight)
 	}
@@ -256,7 +256,7 @@ func TestConfigureEndsHold(t *testing.T) {
 		}
 		tab := large(3)
 		count := func() (held int) {
-			m, _ := c.Overlay(sources.Merged{Table: tab}, &kernel.Observed{}, false)
+			m, _ := c.Overlay(sources.Merged{Table: tab}, &kernel.Observed{})
 			for _, v := range c.View().Known.Verdicts.Of {
 				if v.Held {
 					held++
@@ -267,7 +267,7 @@ func TestConfigureEndsHold(t *testing.T) {
 			}
 			return held
 		}
-		c.Overlay(sources.Merged{Table: tab}, &kernel.Observed{}, false)
+		c.Overlay(sources.Merged{Table: tab}, &kernel.Observed{})
 		c.mu.Lock()
 		now := time.Now()
 		for n := range 1 + settings.Defaults.Fall {
@@ -341,7 +341,7 @@ func TestStartsFromTheKernel(t *testing.T) {
 		Virtuals: []kernel.Virtual{{Key: v, Scheduler: "rr"}},
 		Reals:    kernel.RealsOf([]kernel.Real{{Key: kernel.RealKey{Virtual: v, Addr: a.addr}, Weight: 1}, {Key: kernel.RealKey{Virtual: v, Addr: b.addr}}}),
 	}}
-	m, _ := r.Overlay(sources.Merged{Table: r.table}, have, false)
+	m, _ := r.Overlay(sources.Merged{Table: r.table}, have)
 	if e := m.Services.At(0).Endpoints; e[0].Weight != 1 || e[1].Weight != 0 {
 		t.Errorf("weights %d and %d", e[0].Weight, e[1].Weight)
 	}
@@ -357,7 +357,7 @@ func TestNothingChecked(t *testing.T) {
 	r := run(t, table(nil, newServer(t)))
 	delta := sources.Delta{Changes: []sources.Change{{Name: "web", Endpoints: true}}}
 	for range 2 {
-		m, wake := r.Overlay(sources.Merged{Table: r.table, Delta: delta}, &kernel.Observed{}, false)
+		m, wake := r.Overlay(sources.Merged{Table: r.table, Delta: delta}, &kernel.Observed{})
 		if m.Services.At(0) != r.table.Services.At(0) || len(m.Delta.Changes) != 1 || !wake.IsZero() {
 			t.Errorf("%+v, wake %s", m, wake)
 		}
@@ -373,7 +373,7 @@ func TestDelta(t *testing.T) {
 	b.down()
 	var deltas []sources.Delta
 	for end := time.Now().Add(10 * time.Second); ; {
-		m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false)
+		m, _ := r.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{})
 		deltas = append(deltas, m.Delta)
 		if m.Services.At(0).Endpoints[1].Weight == 0 {
 			break

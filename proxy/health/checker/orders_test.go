@@ -66,7 +66,7 @@ func TestOrders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, _ := again.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}, false); m.Services.At(0).Endpoints[0].Weight != 0 {
+	if m, _ := again.Overlay(sources.Merged{Table: r.table}, &kernel.Observed{}); m.Services.At(0).Endpoints[0].Weight != 0 {
 		t.Error("the order does not stand after a restart")
 	}
 	if err := r.Order(last, true); err != nil {
@@ -126,7 +126,11 @@ func TestOrdersEnd(t *testing.T) {
 func TestOrderOutlastsSource(t *testing.T) {
 	r := run(t, table(nil, newServer(t)))
 	overlay := func(missing bool) {
-		r.Overlay(sources.Merged{Table: r.table, Missing: missing}, &kernel.Observed{}, false)
+		m := sources.Merged{Table: r.table}
+		if missing {
+			m.Missing = []string{"apiserver"}
+		}
+		r.Overlay(m, &kernel.Observed{})
 	}
 	overlay(true)
 	brief, away, next := order(t, health.Drain, "192.0.2.1"), order(t, health.Disable, "192.0.2.2"), order(t, health.Drain, "192.0.2.3")
@@ -175,7 +179,7 @@ func TestUnreadOrders(t *testing.T) {
 		if len(x.Overrides()) != c.n || (x.Unread() != nil) != c.bad {
 			t.Errorf("%q: %d orders, %v", c.text, len(x.Overrides()), x.Unread())
 		}
-		x.Overlay(sources.Merged{Table: table(nil, newServer(t))}, &kernel.Observed{}, false)
+		x.Overlay(sources.Merged{Table: table(nil, newServer(t))}, &kernel.Observed{})
 		x.pruneOrders(time.Now()) // notes that the order has no endpoint
 		if (x.Unread() != nil) != c.bad {
 			t.Errorf("%q: without a new order %v", c.text, x.Unread())

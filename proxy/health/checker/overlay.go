@@ -34,9 +34,9 @@ type served struct {
 
 // Overlay returns the table with the weights that follow from health and orders, and with the Delta from the last
 // table that it returned. wake is when the result changes by itself; zero = never. The loop's goroutine calls it for
-// each merged table. While tables may be missing (hold), endpoints that are new start with the state that the kernel
-// has of them: see health.FromKernel.
-func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (out sources.Merged, wake time.Time) {
+// each merged table. Until all tables were there once, endpoints that are new start with the state that the kernel has
+// of them: see health.FromKernel.
+func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed) (out sources.Merged, wake time.Time) {
 	o := &c.overlay
 	c.mu.Lock()
 	settings, orders := c.settings, c.orders.Overrides
@@ -50,7 +50,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 		initial := fromKernel(o.table, orders, c.agents.before, have)
 		c.since.before.In(initial)
 		c.follow(o.table, initial)
-		if o.settled = !hold; o.settled {
+		if o.settled = !m.Keeps; o.settled {
 			c.mu.Lock()
 			c.agents.before, c.since.before = nil, nil // each has its target, or none
 			c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed, hold bool) (o
 	m.Delta = o.delta(m.Delta, result.Table)
 	m.Table = result.Table
 	c.mu.Lock()
-	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual, missing: m.Missing}
+	c.served = served{table: o.table, ramps: o.cache.Ramps(), unusual: result.Unusual, missing: len(m.Missing) > 0}
 	c.mu.Unlock()
 	return m, result.Wake
 }

@@ -20,7 +20,7 @@ func TestRestartKeepsSinceAndReason(t *testing.T) {
 	tab := table(c, server)
 	before := restarted(t, dir)
 	have := kernelWith(tab, server.addr, 1)
-	before.Overlay(sources.Merged{Table: tab}, have, false)
+	before.Overlay(sources.Merged{Table: tab}, have)
 	before.hears(probe.Result{Outcome: probe.OK})
 	before.hears(probe.Result{Outcome: probe.Refused})
 	was := before.only()
@@ -30,7 +30,7 @@ func TestRestartKeepsSinceAndReason(t *testing.T) {
 	before.save(&before.since.kept, time.Now().Add(time.Minute))
 	for weight, want := range map[uint32]health.State{0: {Phase: health.Down, Reason: "refused", Changed: was.Changed}, 1: {Phase: health.Up}} {
 		after := restarted(t, dir)
-		after.Overlay(sources.Merged{Table: tab}, kernelWith(tab, server.addr, weight), false)
+		after.Overlay(sources.Merged{Table: tab}, kernelWith(tab, server.addr, weight))
 		if got := after.only(); got.Phase != want.Phase || got.Reason != want.Reason || !got.Changed.Equal(want.Changed) {
 			t.Errorf("weight %d in the kernel: %s since %v: %q, want %+v", weight, got.Phase, got.Changed, got.Reason, want)
 		}
@@ -43,7 +43,7 @@ func TestRestartKeepsSinceAndReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := restarted(t, dir)
-	after.Overlay(sources.Merged{Table: tab}, kernelWith(tab, server.addr, 0), false)
+	after.Overlay(sources.Merged{Table: tab}, kernelWith(tab, server.addr, 0))
 	if got := after.only(); got.Phase != health.Down || got.Reason != "as before the restart" {
 		t.Errorf("%+v", got)
 	}

@@ -24,7 +24,7 @@ func newTargetsAreSpread(t *testing.T) {
 	}
 	table := large(200)
 	start := time.Now()
-	c.Overlay(sources.Merged{Table: table}, &kernel.Observed{}, false)
+	c.Overlay(sources.Merged{Table: table}, &kernel.Observed{})
 	interval := table.Services.At(0).HealthCheck.Interval
 	var quarters [4]int
 	for _, target := range health.Targets(table) {
