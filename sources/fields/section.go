@@ -42,7 +42,7 @@ type run struct {
 	lines    int  // how many it has
 	values   int  // how many keys and elements it has; while it is read, how many are before it
 	inTop    bool // it begins with keys below the table's own header, which is not in it
-	headed   bool // it has a header
+	headers  int
 	digest   Digest
 }
 
@@ -88,17 +88,47 @@ func (d *Document) Text(s *Section) []byte {
 	return d.joined
 }
 
-// Parse is Parse for a section's text. The places have lines of that text, and mistakes those of the document.
-func (s *Section) Parse(text string) (root Node, mistakes []Mistake, ok bool) {
+// ParseRest is Parse for the rest. The places have lines of its own text, and mistakes those of the document.
+func (d *Document) ParseRest() (root Node, mistakes []Mistake, ok bool) {
+	text := string(d.Text(&d.Rest))
 	if m, ok := checkText(text); !ok {
-		return root, []Mistake{m}, false // of a document that is all rest
+		return root, []Mistake{m}, false // the document is all rest
 	}
 	tree, at, mistakes, ok := parse(text)
+	return Node{At: at, V: tree}, d.Rest.inDocument(mistakes), ok
+}
+
+// Parse is ParseRest for a section. It returns the table that the section is about. The library takes a quarter more for
+// keys below a header [top.NAME], so that is left out where it is plain and the only one.
+func (d *Document) Parse(s *Section) (table Node, mistakes []Mistake, ok bool) {
+	text := string(d.Text(s))
+	body, headed := strings.CutPrefix(text, "["+d.top+"."+KeyText(s.Name)+"]")
+	if headed && plain(s.Name) && s.first.headers == 1 && len(s.more) == 0 {
+		tree, at, mistakes, ok := parse(body)
+		for i := range mistakes {
+			mistakes[i].Top = d.top
+		}
+		return Node{Key: s.Name, At: at, V: tree}, s.inDocument(mistakes), ok
+	}
+	tree, at, mistakes, ok := parse(text)
+	top, _ := Node{At: at, V: tree}.Under(d.top)
+	table, _ = top.Under(s.Name)
+	return table, s.inDocument(mistakes), ok
+}
+
+// plain reports whether a key could be written without quotes, or is two such keys with a slash between.
+func plain(key string) bool {
+	before, after, _ := strings.Cut(key, "/")
+	return bareLength(before) == len(before) && bareLength(after) == len(after)
+}
+
+// inDocument gives mistakes the lines of the document.
+func (s *Section) inDocument(mistakes []Mistake) []Mistake {
 	for i := range mistakes {
 		m := &mistakes[i]
 		m.Line, m.First = s.Line(m.Line), s.Line(m.First)
 	}
-	return Node{At: at, V: tree}, mistakes, ok
+	return mistakes
 }
 
 // Line returns the document's line for one of the section's text.
@@ -263,7 +293,9 @@ func (c *cutter) begin(of int, st statement, line int) {
 		c.run = run{from: from, line: line, values: before, inTop: !st.header && c.table.n == 1}
 		c.of = of
 	}
-	c.run.headed = c.run.headed || st.header
+	if st.header {
+		c.run.headers++
+	}
 }
 
 // endRun gives the last run to its section. line and values are what the scan has come to before its end.
@@ -299,8 +331,8 @@ func (c *cutter) skip() bool {
 	s := c.scan
 	s.pos, s.line, s.values = end, c.run.line+was.lines, c.run.values+was.values
 	s.last = s.line - 1
-	if c.skipped = was.digest; was.headed {
-		c.run.headed = true
+	if c.skipped = was.digest; was.headers > 0 {
+		c.run.headers = was.headers
 		c.table = prefix{names: [2]string{c.doc.top, c.doc.Sections[c.of].Name}, n: 2}
 	}
 	return true

@@ -89,7 +89,7 @@ func (d *decoder) section(
 			return s, was, true
 		}
 	}
-	return d.readSection(at, string(doc.Text(at)))
+	return d.readSection(doc, at)
 }
 
 // mistakes refuses what is wrong with the document as TOML.
@@ -119,7 +119,7 @@ func (d *decoder) readRest(before reading, doc *fields.Document) (now rest, t so
 		return before.rest, t, true
 	}
 	d.at = &doc.Rest
-	root, mistakes, ok := d.at.Parse(string(doc.Text(d.at)))
+	root, mistakes, ok := doc.ParseRest()
 	d.mistakes(mistakes)
 	if !ok {
 		return now, t, false
@@ -139,15 +139,13 @@ func (d *decoder) readRest(before reading, doc *fields.Document) (now rest, t so
 }
 
 // readSection reads a service. It returns false if it has a problem other than duplicate keys.
-func (d *decoder) readSection(at *fields.Section, text string) (sources.Service, section, bool) {
+func (d *decoder) readSection(doc *fields.Document, at *fields.Section) (sources.Service, section, bool) {
 	d.at, d.warnings = at, nil
-	root, mistakes, ok := at.Parse(text)
+	n, mistakes, ok := doc.Parse(at)
 	d.mistakes(mistakes)
 	if !ok {
 		return sources.Service{}, section{}, false
 	}
-	services, _ := root.Under(servicesKey)
-	n, _ := services.Under(at.Name)
 	s, ok := d.readService(n)
 	d.reading = false
 	return s, section{line: int32(n.Line()), check: d.draft.namedCheck, warnings: d.warnings}, ok
