@@ -25,7 +25,8 @@ type follower struct {
 	names  map[string]bool // real paths that had events since the last reading
 	relist bool            // the names do not cover all that may have changed
 	seen   time.Time       // when the first of these events came; zero: there was none
-	pace   pace
+	pace   pace            // of readings
+	heard  pace            // of events
 
 	unwatched map[string]bool // directories that cannot be watched
 	retry     time.Time       // when to try to watch again
@@ -106,9 +107,7 @@ type scope struct {
 // all that changed, it looks at those files alone, so an edit costs as much as the edited file.
 func (f *follower) read(sc scope) (changed bool) {
 	at, g := f.now(), f.guard
-	if f.dirty() {
-		f.pace = f.pace.read(at, f.o.Debounce)
-	}
+	f.pace = f.pace.read(at, f.o.Debounce)
 	paths, ok := f.concerned(at)
 	if sc.all || !ok {
 		f.list()
@@ -255,7 +254,7 @@ func (f *follower) next(
 		f.rewatch(true)
 		return round{scope{all: true, asked: true}, f.now(), reload}, true, nil
 	case e := <-f.changes():
-		f.note(e)
+		f.hear(e)
 	case err := <-f.faults():
 		f.fault(err)
 	case <-timer:
@@ -277,21 +276,27 @@ func (f *follower) note(e fsnotify.Event) {
 	f.names[e.Name] = true
 }
 
-// wake is when to read files next, if nothing more happens; far in the future if never. While there are events that
-// were not looked at, they set the pace: what is pending has changed.
+// wake is when to read files next, if nothing more happens; far in the future if never. The first looks at what is
+// pending come without regard to the pace: a file that was renamed over another waits for a few milliseconds.
 func (f *follower) wake() time.Time {
-	if f.dirty() {
-		return f.pace.next()
+	next, pace := f.guard.next(), f.pace.next()
+	switch {
+	case f.dirty():
+		return pace
+	case next.IsZero():
+		return f.now().Add(time.Hour)
+	case next.Before(pace) && f.pace.gap > 2*f.o.Debounce:
+		return pace
 	}
-	if next := f.guard.next(); !next.IsZero() {
-		return next
-	}
-	return f.now().Add(time.Hour)
+	return next
 }
 
 // pause is the time until the next action that needs no event: to read, to watch again, or to look for a mount.
 func (f *follower) pause() time.Duration {
 	next := f.wake()
+	if listen := f.listen(); listen.After(f.now()) && listen.Before(next) {
+		next = listen // changes has events again
+	}
 	if f.o.Watch && (f.watcher == nil || len(f.unwatched) > 0) && f.retry.Before(next) {
 		next = f.retry
 	}
