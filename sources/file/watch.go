@@ -12,8 +12,9 @@ import (
 // An event says that there is something to look at, never what happened: its kind is not read. So an event that is
 // lost, late or doubled costs at most a look, and a look that no event asks for comes to the same.
 
-// changes are the events of the watched directories; nil when not watching. After some, the next ones stay in the kernel
-// for a while, where they cost nothing: to be woken for each of a thousand a second takes a fifth of a processor.
+// changes are the events of the watched directories; nil when not watching. After some, the next ones stay in the
+// kernel for a while, where they cost nothing: to be woken for each of a thousand a second takes a fifth of a
+// processor.
 func (f *follower) changes() <-chan fsnotify.Event {
 	if f.watcher == nil || f.now().Before(f.listen()) {
 		return nil
