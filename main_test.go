@@ -194,10 +194,10 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"kernel/machine", "proxy/cli", "proxy/commands", "sources/fields"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/author", "sources/convert", "sources/file", "sources/lastgood", "sources/manifest", "sources/redact"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/manifest", "sources/redact"},
 
 	// The running process.
-	"proxy/daemon":   {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/lastgood", "sources/manifest"},
+	"proxy/daemon":   {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest"},
 	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
@@ -215,7 +215,7 @@ var mayImport = map[string][]string{
 
 	// The loop, and the configuration.
 	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
-	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file", "sources/lastgood"},
+	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file"},
 
 	// From a table to the wanted state: pure.
 	"proxy/mode/iptables":  {"kernel", "proxy/frontend", "proxy/mode", "sources"},
@@ -235,8 +235,7 @@ var mayImport = map[string][]string{
 	// The sources of tables.
 	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},
 	"sources/convert":   {"sources", "sources/file", "sources/manifest", "sources/redact"},
-	"sources/file":      {"kernel/statefile", "sources", "sources/author", "sources/fields", "sources/lastgood"},
-	"sources/lastgood":  {"kernel/statefile", "sources"},
+	"sources/file":      {"kernel/statefile", "sources", "sources/fields"},
 	"sources/fields":    {},
 	"sources/manifest":  {"sources"},
 
@@ -260,7 +259,6 @@ var mayImport = map[string][]string{
 
 	// The ground.
 	"sources":          {},
-	"sources/author":   {},
 	"sources/redact":   {},
 	"kernel":           {},
 	"kernel/nl":        {},
@@ -272,7 +270,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "sources/lastgood"}
+var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

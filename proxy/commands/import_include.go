@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/svcproxy/svcproxy/sources/author"
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources/convert"
 )
 
@@ -31,7 +31,7 @@ func (i include) open(pattern, from string) ([]convert.File, error) {
 	if len(names) == 0 && !strings.ContainsAny(pattern, "*?[") {
 		return nil, fmt.Errorf("%s: %w", pattern, os.ErrNotExist)
 	}
-	var authors []author.Author
+	var authors []statefile.Author
 	if i.guarded {
 		authors = i.writersOf(from)
 	}
@@ -62,7 +62,7 @@ func absoluteDir(name string) string {
 
 // readIncluded returns the content of a file; nil if keepalived does not include it: it includes regular files that are no
 // programs. The rights are those of the file that is open: its name may mean another one a moment later.
-func readIncluded(name string, authors []author.Author) ([]byte, error) {
+func readIncluded(name string, authors []statefile.Author) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -88,13 +88,13 @@ func readIncluded(name string, authors []author.Author) ([]byte, error) {
 }
 
 // writersOf returns those who may write a configuration. A pipe is its maker's own.
-func (i include) writersOf(name string) []author.Author {
+func (i include) writersOf(name string) []statefile.Author {
 	info, err := os.Stat(name)
 	if name == standardInput && i.in != nil {
 		info, err = i.in.Stat()
 	}
 	if err != nil {
-		return []author.Author{author.User(uint32(os.Getuid()))}
+		return []statefile.Author{statefile.User(uint32(os.Getuid()))}
 	}
-	return author.Writers(info)
+	return statefile.Writers(info)
 }

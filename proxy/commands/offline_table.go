@@ -15,7 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
+	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
@@ -41,7 +41,7 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Obser
 		return sources.Table{}, err
 	}
 	tables := append([]sources.Table{s.Static, files}, objects...)
-	before, err := lastgood.Incumbents(s.Config.StateDir)
+	before, err := file.ReadIncumbents(s.Config.StateDir)
 	if err != nil {
 		o.warn(err.Error())
 	}

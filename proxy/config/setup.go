@@ -5,7 +5,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
 
 // Setup is one reading of the configuration: the settings and the services in it.
@@ -44,8 +43,8 @@ func resolve(loaded Loaded, err error) (Setup, error) {
 }
 
 // LastGood is the store of the last good content of svcproxy.toml.
-func LastGood(stateDir string) lastgood.Store {
-	return lastgood.Store{Dir: filepath.Join(stateDir, "last-good")}
+func LastGood(stateDir string) file.LastGood {
+	return file.LastGood{Dir: filepath.Join(stateDir, "last-good")}
 }
 
-func (s Setup) lastGood() lastgood.Store { return LastGood(s.Config.StateDir) }
+func (s Setup) lastGood() file.LastGood { return LastGood(s.Config.StateDir) }

@@ -30,7 +30,6 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
 
@@ -195,7 +194,7 @@ func (d *daemon) setup() Setup {
 // serve makes the loop, its sources and the console, and runs them.
 func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.Source, resume func()) error {
 	s := d.setup()
-	served := lastgood.NewRecorder(s.Config.StateDir, d.keeper)
+	served := file.NewIncumbentsRecorder(s.Config.StateDir, d.keeper)
 	defer served.Close()
 	feeds, err := d.feeds(s, files)
 	if err != nil {
@@ -272,7 +271,7 @@ func (d *daemon) farewell() string {
 
 // servedBefore is what the last run served.
 func (d *daemon) servedBefore(stateDir string) sources.Incumbents {
-	before, err := lastgood.Incumbents(stateDir)
+	before, err := file.ReadIncumbents(stateDir)
 	if err != nil {
 		d.log.Warn("cannot read what the last run served: a new service may take an address that another one had", "err", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/events"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // stateFiles are svcproxy's files in stateDir, besides the copies in last-good. TestTamperedState in testdata/traffic has
@@ -16,7 +16,7 @@ import (
 var stateFiles = []string{
 	"names", "mode", "virtuals", // of package kernel/host
 	"sysctls.json",   // of kernel/sysctl
-	"incumbents",     // of sources/lastgood
+	"incumbents",     // of earlier runs
 	"overrides.json", // of proxy/health/checker
 	"agents.json",    // likewise
 	"since.json",     // likewise
@@ -29,7 +29,7 @@ var stateFiles = []string{
 // missing file for a good node.
 func RemoveFiles(c config.Config) error {
 	kept := config.LastGood(c.StateDir)
-	services := lastgood.Store{Dir: filepath.Join(kept.Dir, "services")}
+	services := file.LastGood{Dir: filepath.Join(kept.Dir, "services")}
 	return errors.Join(
 		services.Clear(), kept.Clear(), // in this order: the first is a directory in the second
 		removeFiles(c.StateDir, stateFiles...),

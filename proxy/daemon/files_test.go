@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/config"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // A purge removes svcproxy's files from a directory of the operator, follows no link, and leaves everything else.
@@ -39,7 +39,7 @@ func TestRemoveFiles(t *testing.T) {
 	put("run/starts.json")
 	put("run/svcproxy.sock")
 	for _, dir := range []string{"last-good", "last-good/services"} {
-		if err := (lastgood.Store{Dir: filepath.Join(c.StateDir, dir)}).Put("/etc/svcproxy/a.toml", []byte("x"), time.Now()); err != nil {
+		if err := (file.LastGood{Dir: filepath.Join(c.StateDir, dir)}).Put("/etc/svcproxy/a.toml", []byte("x"), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/author"
 )
 
 // maxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services. A larger one is a
@@ -117,7 +117,7 @@ func read(path string) look {
 	}
 	defer f.Close()
 	l := readAll(f)
-	l.content.Quotable = author.Quotable(path, f)
+	l.content.Quotable = statefile.Quotable(path, f)
 	if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
 		l.real = real
 		if dir, err := identify(filepath.Dir(real)); err == nil {

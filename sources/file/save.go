@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
 
 // accepted is good content, and when it was accepted.
@@ -24,13 +23,13 @@ type copies map[string]*accepted
 // backups are the copies that earlier runs kept, for files that are refused at the start. nil: they cannot be
 // read, or the start is over.
 type backups struct {
-	store  lastgood.Store
+	store  LastGood
 	copies int // their number
 	log    *slog.Logger
 }
 
 func openBackups(dir string, log *slog.Logger) *backups {
-	st := &backups{store: lastgood.Store{Dir: dir}, log: log}
+	st := &backups{store: LastGood{Dir: dir}, log: log}
 	var err error
 	if st.copies, err = st.store.Len(); err != nil {
 		log.Warn("the last good content of service files cannot be read: a file that is broken now has none",
@@ -76,7 +75,7 @@ func (st *backups) others(known map[string]*file) []string {
 
 // saver writes copies to disk in the background, so that a slow disk does not delay a change.
 type saver struct {
-	store  lastgood.Store
+	store  LastGood
 	keeper *statefile.Keeper
 	wake   chan struct{}
 	ended  chan struct{}
@@ -90,7 +89,7 @@ type saver struct {
 
 func newSaver(dir string, keeper *statefile.Keeper, log *slog.Logger) *saver {
 	k := &saver{
-		store: lastgood.Store{Dir: dir}, keeper: keeper,
+		store: LastGood{Dir: dir}, keeper: keeper,
 		wake: make(chan struct{}, 1), ended: make(chan struct{}), due: copies{},
 	}
 	var err error

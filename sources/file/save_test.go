@@ -16,7 +16,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/lastgood"
 )
 
 // keeping follows paths and keeps good content in r.dir/kept. The log may be read after r.stop.
@@ -30,7 +29,7 @@ func (r *rig) keeping(paths ...string) (Options, *bytes.Buffer) {
 // kept are the files that have a copy, without the directory.
 func (r *rig) kept() (names []string) {
 	r.Helper()
-	all, err := lastgood.Store{Dir: r.path("kept")}.Names()
+	all, err := LastGood{Dir: r.path("kept")}.Names()
 	r.must(err)
 	for _, n := range all {
 		names = append(names, strings.TrimPrefix(n, r.dir+"/"))
@@ -149,13 +148,13 @@ func TestOptionalIsGone(t *testing.T) {
 
 // TestKeptIsNoGood: a copy that is damaged, or that this version refuses, is ignored.
 func TestKeptIsNoGood(t *testing.T) {
-	for how, damage := range map[string]func(r *rig, s lastgood.Store, path string){
-		"cut": func(r *rig, s lastgood.Store, path string) {
+	for how, damage := range map[string]func(r *rig, s LastGood, path string){
+		"cut": func(r *rig, s LastGood, path string) {
 			copies, err := filepath.Glob(s.Dir + "/*")
 			r.must(err)
 			r.must(os.Truncate(copies[0], 120))
 		},
-		"of another version": func(r *rig, s lastgood.Store, path string) {
+		"of another version": func(r *rig, s LastGood, path string) {
 			r.must(s.Put(path, []byte("[services.a]\nlater = 1\n"), time.Now()))
 		},
 	} {
@@ -166,7 +165,7 @@ func TestKeptIsNoGood(t *testing.T) {
 			r.run(o)
 			r.want("", "a")
 			r.stop()
-			damage(r, lastgood.Store{Dir: r.path("kept")}, r.path("s.toml"))
+			damage(r, LastGood{Dir: r.path("kept")}, r.path("s.toml"))
 
 			r.put("s.toml", "broken")
 			r.run(o)
@@ -277,7 +276,7 @@ func TestLoadKnowsWhatWasKept(t *testing.T) {
 	if entries, _ := os.ReadDir(keep); len(entries) > 0 {
 		t.Errorf("a check wrote %v", entries)
 	}
-	if err := (lastgood.Store{Dir: keep}).Put(path, []byte(services("a")), time.Now()); err != nil {
+	if err := (LastGood{Dir: keep}).Put(path, []byte(services("a")), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if problems := load(); len(problems) != 1 || !strings.Contains(problems[0].Message, "is empty and had 1 service") {

@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-func of(names ...string) (in sources.Incumbents) {
+func incumbentsOf(names ...string) (in sources.Incumbents) {
 	for _, name := range names {
 		in.Services = append(in.Services, sources.Incumbent{Source: "file", File: "/etc/a.toml", Service: "default/" + name})
 	}
@@ -24,37 +24,37 @@ func of(names ...string) (in sources.Incumbents) {
 
 func TestIncumbents(t *testing.T) {
 	dir := t.TempDir()
-	if in, err := Incumbents(dir); err != nil || len(in.Services) > 0 {
+	if in, err := ReadIncumbents(dir); err != nil || len(in.Services) > 0 {
 		t.Errorf("at the first start: %v, %v", in, err)
 	}
-	r := NewRecorder(dir, nil)
-	r.Record(of("a"))
-	r.Record(of("a", "b"))
+	r := NewIncumbentsRecorder(dir, nil)
+	r.Record(incumbentsOf("a"))
+	r.Record(incumbentsOf("a", "b"))
 	r.Close()
-	if in, err := Incumbents(dir); err != nil || !reflect.DeepEqual(in, of("a", "b")) {
+	if in, err := ReadIncumbents(dir); err != nil || !reflect.DeepEqual(in, incumbentsOf("a", "b")) {
 		t.Errorf("%v, %v", in, err)
 	}
 }
 
-// Many changes of services cause one write per pause.
+// Many changes of services cause one write per recordPause.
 func TestAtMostOneWriteInAPause(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		r := NewRecorder(dir, nil)
+		r := NewIncumbentsRecorder(dir, nil)
 		read := func() int {
 			synctest.Wait()
-			in, _ := Incumbents(dir)
+			in, _ := ReadIncumbents(dir)
 			return len(in.Services)
 		}
-		r.Record(of("a"))
+		r.Record(incumbentsOf("a"))
 		if n := read(); n != 1 {
 			t.Errorf("%d services at once", n)
 		}
-		r.Record(of("a", "b"))
+		r.Record(incumbentsOf("a", "b"))
 		if n := read(); n != 1 {
-			t.Errorf("%d services before the pause is over", n)
+			t.Errorf("%d services before the recordPause is over", n)
 		}
-		time.Sleep(pause)
+		time.Sleep(recordPause)
 		if n := read(); n != 2 {
 			t.Errorf("%d services after it", n)
 		}
@@ -71,7 +71,7 @@ func TestDamagedIncumbents(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, incumbentsFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if in, err := Incumbents(dir); err == nil || len(in.Services) > 0 {
+		if in, err := ReadIncumbents(dir); err == nil || len(in.Services) > 0 {
 			t.Errorf("%s: %d services, %v", what, len(in.Services), err)
 		} else if strings.Contains(err.Error(), "hello") {
 			t.Errorf("%s: the content is quoted: %v", what, err)
@@ -89,7 +89,7 @@ func TestIncumbentsCannotBeWritten(t *testing.T) {
 	}
 	written := func(what string, names ...string) {
 		t.Helper()
-		if in, err := Incumbents(dir); err != nil || !reflect.DeepEqual(in, of(names...)) {
+		if in, err := ReadIncumbents(dir); err != nil || !reflect.DeepEqual(in, incumbentsOf(names...)) {
 			t.Errorf("%s: %v, %v", what, in, err)
 		}
 	}
@@ -100,35 +100,35 @@ func TestIncumbentsCannotBeWritten(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go keeper.Run(ctx)
-		r := NewRecorder(dir, keeper)
+		r := NewIncumbentsRecorder(dir, keeper)
 		for _, name := range []string{"a", "b"} {
-			r.Record(of(name))
-			time.Sleep(2 * pause)
+			r.Record(incumbentsOf(name))
+			time.Sleep(2 * recordPause)
 		}
 		if !failing {
 			t.Error("that the record is not written is not said")
 		}
 		os.Remove(dir)
-		time.Sleep(pause + time.Second)
+		time.Sleep(recordPause + time.Second)
 		written("the disk is well", "b")
 		if failing {
 			t.Error("that it is written is not said")
 		}
 
 		breaks()
-		r.Record(of("c"))
+		r.Record(incumbentsOf("c"))
 		synctest.Wait()
-		r.Record(of("a", "c"))
-		time.Sleep(2 * pause)
+		r.Record(incumbentsOf("a", "c"))
+		time.Sleep(2 * recordPause)
 		os.Remove(dir)
 		r.Close()
 		written("closed", "a", "c")
 
 		// A failure does not keep Close.
 		breaks()
-		r = NewRecorder(dir, keeper)
-		r.Record(of("d"))
-		time.Sleep(pause)
+		r = NewIncumbentsRecorder(dir, keeper)
+		r.Record(incumbentsOf("d"))
+		time.Sleep(recordPause)
 		r.Close()
 	})
 }

@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func onTmpfs(t *testing.T, size string, f func(dir string)) {
 // On a full disk the earlier copy stays, and there is no part of the new one.
 func TestFull(t *testing.T) {
 	onTmpfs(t, "64k", func(dir string) {
-		s := Store{dir}
+		s := LastGood{dir}
 		small, large := strings.Repeat("s", 1000), strings.Repeat("l", 100_000)
 		if err := s.Put("a", []byte(small), noon); err != nil {
 			t.Error(err)
@@ -59,7 +59,7 @@ func TestFull(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	onTmpfs(t, "64k", func(dir string) {
-		s := Store{dir}
+		s := LastGood{dir}
 		if err := s.Put("a", []byte("1"), noon); err != nil {
 			t.Error(err)
 		}
@@ -85,7 +85,7 @@ func TestKilled(t *testing.T) {
 	if dir := os.Getenv("LASTGOOD_WRITE"); dir != "" {
 		first := rand.IntN(1e7)
 		for i := first; ; i++ {
-			if err := (Store{dir}).Put("a", content(i), noon); err != nil {
+			if err := (LastGood{dir}).Put("a", content(i), noon); err != nil {
 				t.Fatal(err)
 			}
 			if i == first {
@@ -93,7 +93,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 	}
-	s := Store{t.TempDir()}
+	s := LastGood{t.TempDir()}
 	found := map[int]bool{}
 	for range 20 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")

@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"errors"
@@ -17,13 +17,13 @@ const (
 	// maxIncumbents bounds the record, in bytes: some 300,000 services. A larger record is neither written
 	// nor read.
 	maxIncumbents = 16 << 20
-	// pause is the shortest time between two writes. In a large cluster services come and go all day.
-	pause = 10 * time.Second
+	// recordPause is the shortest time between two writes. In a large cluster services come and go all day.
+	recordPause = 10 * time.Second
 )
 
 // Incumbents reads the record of a state directory. A record that is missing is empty. One that is damaged
 // is empty, too, and an error: then the order of sources and files decides, as at the first start.
-func Incumbents(stateDir string) (sources.Incumbents, error) {
+func ReadIncumbents(stateDir string) (sources.Incumbents, error) {
 	path := filepath.Join(stateDir, incumbentsFile)
 	data, err := statefile.Read(path, maxIncumbents)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,8 +39,8 @@ func Incumbents(stateDir string) (sources.Incumbents, error) {
 	return in, nil
 }
 
-// Recorder writes the record of incumbents in the background. Its methods may be called from any goroutine.
-type Recorder struct {
+// IncumbentsRecorder writes the record of incumbents in the background. Its methods may be called from any goroutine.
+type IncumbentsRecorder struct {
 	path   string
 	keeper *statefile.Keeper
 	wake   chan struct{}
@@ -53,9 +53,9 @@ type Recorder struct {
 	written string // of write
 }
 
-// NewRecorder starts a Recorder for a state directory. The Keeper repeats writes that failed.
-func NewRecorder(stateDir string, keeper *statefile.Keeper) *Recorder {
-	r := &Recorder{
+// NewIncumbentsRecorder starts a IncumbentsRecorder for a state directory. The Keeper repeats writes that failed.
+func NewIncumbentsRecorder(stateDir string, keeper *statefile.Keeper) *IncumbentsRecorder {
+	r := &IncumbentsRecorder{
 		path: filepath.Join(stateDir, incumbentsFile), keeper: keeper,
 		wake: make(chan struct{}, 1), end: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -64,7 +64,7 @@ func NewRecorder(stateDir string, keeper *statefile.Keeper) *Recorder {
 }
 
 // Record replaces the record soon. It does not wait for the disk.
-func (r *Recorder) Record(in sources.Incumbents) {
+func (r *IncumbentsRecorder) Record(in sources.Incumbents) {
 	r.mu.Lock()
 	r.due = &in
 	r.mu.Unlock()
@@ -75,12 +75,12 @@ func (r *Recorder) Record(in sources.Incumbents) {
 }
 
 // Close waits until the last record is written, or has failed once more. Do not call Record after it.
-func (r *Recorder) Close() {
+func (r *IncumbentsRecorder) Close() {
 	close(r.end)
 	<-r.ended
 }
 
-func (r *Recorder) run() {
+func (r *IncumbentsRecorder) run() {
 	defer close(r.ended)
 	defer r.keep()
 	for {
@@ -93,15 +93,15 @@ func (r *Recorder) run() {
 		select {
 		case <-r.end:
 			return
-		case <-time.After(pause):
+		case <-time.After(recordPause):
 		}
 	}
 }
 
-func (r *Recorder) keep() { _ = r.keeper.Do(incumbentsFile, r.write) } // the Keeper says the error
+func (r *IncumbentsRecorder) keep() { _ = r.keeper.Do(incumbentsFile, r.write) } // the Keeper says the error
 
 // write writes the record if it changed.
-func (r *Recorder) write() error {
+func (r *IncumbentsRecorder) write() error {
 	r.mu.Lock()
 	due := r.due
 	r.mu.Unlock()

@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"errors"
@@ -19,11 +19,11 @@ const mountsFormat = "%q on %q\n"
 // maxMounts bounds the record, in bytes: some thousand directories.
 const maxMounts = 16 << 20
 
-func (s Store) mountsFile() string { return s.Dir + ".mounts" }
+func (s LastGood) mountsFile() string { return s.Dir + ".mounts" }
 
 // KeepMountPoints records, by directory of the files, where its file system was mounted. The record is not a copy: it is a
-// file next to the Store's directory.
-func (s Store) KeepMountPoints(points map[string]string) error {
+// file next to the LastGood's directory.
+func (s LastGood) KeepMountPoints(points map[string]string) error {
 	var b strings.Builder
 	for _, dir := range slices.Sorted(maps.Keys(points)) {
 		fmt.Fprintf(&b, mountsFormat, dir, points[dir])
@@ -35,7 +35,7 @@ func (s Store) KeepMountPoints(points map[string]string) error {
 }
 
 // MountPoints returns what KeepMountPoints recorded. A record that is missing is empty.
-func (s Store) MountPoints() (map[string]string, error) {
+func (s LastGood) MountPoints() (map[string]string, error) {
 	data, err := statefile.Read(s.mountsFile(), maxMounts)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

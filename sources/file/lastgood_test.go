@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 }
 
 // want checks the content kept under a name; "" is none.
-func want(t *testing.T, s Store, name, content string, at time.Time) {
+func want(t *testing.T, s LastGood, name, content string, at time.Time) {
 	t.Helper()
 	got, when, ok, err := s.Get(name)
 	if err != nil || ok != (content != "") || string(got) != content || !when.Equal(at) {
@@ -31,7 +31,7 @@ func want(t *testing.T, s Store, name, content string, at time.Time) {
 }
 
 func TestKept(t *testing.T) {
-	s := Store{filepath.Join(t.TempDir(), "deep", "er")}
+	s := LastGood{filepath.Join(t.TempDir(), "deep", "er")}
 	want(t, s, "/etc/a", "", time.Time{})
 	must(t, s.Delete("/etc/a"))
 	if names, err := s.Names(); len(names) > 0 || err != nil {
@@ -54,7 +54,7 @@ func TestKept(t *testing.T) {
 }
 
 func TestForAPerson(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := LastGood{t.TempDir()}
 	must(t, s.Put("/etc/svcproxy/services.toml", []byte("[services]\n"), noon.In(time.FixedZone("", 3600))))
 	paths, _ := filepath.Glob(filepath.Join(s.Dir, "etc-svcproxy-services.toml~*"))
 	if len(paths) != 1 {
@@ -73,7 +73,7 @@ func TestForAPerson(t *testing.T) {
 
 // Content that is already kept is not written again and keeps its time.
 func TestUnchangedIsNotWritten(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := LastGood{t.TempDir()}
 	must(t, s.Put("a", []byte("1"), noon))
 	before, err := os.Stat(s.path("a"))
 	must(t, err)
@@ -86,11 +86,11 @@ func TestUnchangedIsNotWritten(t *testing.T) {
 	want(t, s, "a", "1", noon)
 }
 
-func (s Store) path(name string) string { return filepath.Join(s.Dir, fileName(name)) }
+func (s LastGood) path(name string) string { return filepath.Join(s.Dir, fileName(name)) }
 
 // Get refuses a damaged copy, and the next Put replaces it.
 func TestDamaged(t *testing.T) {
-	s := Store{t.TempDir()}
+	s := LastGood{t.TempDir()}
 	must(t, s.Put("a", []byte("some content\n"), noon))
 	whole, err := os.ReadFile(s.path("a"))
 	must(t, err)
@@ -121,7 +121,7 @@ func TestDamaged(t *testing.T) {
 // TestCutWrites leaves the files of a crash at each step of a write: a part of the new copy, or all of it, under its
 // temporary name. The earlier copy stays, and the next Put succeeds.
 func TestCutWrites(t *testing.T) {
-	scratch, s := Store{t.TempDir()}, Store{t.TempDir()}
+	scratch, s := LastGood{t.TempDir()}, LastGood{t.TempDir()}
 	must(t, scratch.Put("a", []byte("new content"), noon))
 	whole, err := os.ReadFile(scratch.path("a"))
 	must(t, err)
@@ -140,7 +140,7 @@ func TestCutWrites(t *testing.T) {
 func TestNoDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	s := Store{filepath.Join(file, "dir")}
+	s := LastGood{filepath.Join(file, "dir")}
 	if err := s.Put("a", nil, noon); err == nil || !strings.Contains(err.Error(), "keeping the content of a: ") {
 		t.Error(err)
 	}
@@ -173,7 +173,7 @@ func FuzzHeader(f *testing.F) {
 
 // Clear removes copies alone, and the directory only if it is empty.
 func TestClear(t *testing.T) {
-	s := Store{Dir: filepath.Join(t.TempDir(), "copies")}
+	s := LastGood{Dir: filepath.Join(t.TempDir(), "copies")}
 	if err := s.Clear(); err != nil {
 		t.Error("no directory:", err)
 	}

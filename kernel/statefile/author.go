@@ -1,6 +1,4 @@
-// Package author tells who chose a file that this process reads, and whether they may read it themselves. Whoever may
-// write to services.d can have root or svcproxy read any file by a link. Errors must not show its text then.
-package author
+package statefile
 
 import (
 	"errors"
@@ -39,9 +37,6 @@ func Quotable(name string, f *os.File) bool {
 	return !slices.ContainsFunc(authors, func(a Author) bool { return !a.MayRead(name, f) })
 }
 
-// maxLinks bounds the links on the way to a file, as Linux does.
-const maxLinks = 40
-
 // linkers returns the owners of all symbolic links that a path leads through, but for root, and the path that it comes to;
 // false if they cannot be found.
 func linkers(path string) (owners []Author, real string, ok bool) {
@@ -79,14 +74,14 @@ type Author struct {
 	groups []uint32
 }
 
-// nobody stands for those that only the rights of others hold for.
-var nobody = Author{uid: 1<<32 - 2}
+// unknownUser stands for those that only the rights of others hold for.
+var unknownUser = Author{uid: 1<<32 - 2}
 
 func (a Author) String() string {
 	switch {
-	case a.uid == nobody.uid && len(a.groups) == 0:
+	case a.uid == unknownUser.uid && len(a.groups) == 0:
 		return "everybody"
-	case a.uid == nobody.uid:
+	case a.uid == unknownUser.uid:
 		return fmt.Sprintf("group %d", a.groups[0])
 	}
 	return fmt.Sprintf("user %d", a.uid)
@@ -96,14 +91,14 @@ func (a Author) String() string {
 func Writers(info os.FileInfo) []Author {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return []Author{nobody}
+		return []Author{unknownUser}
 	}
 	writers := []Author{User(st.Uid)}
 	if info.Mode()&0o020 != 0 && st.Gid != 0 { // members of group root count as root
-		writers = append(writers, Author{nobody.uid, []uint32{st.Gid}})
+		writers = append(writers, Author{unknownUser.uid, []uint32{st.Gid}})
 	}
 	if info.Mode()&0o002 != 0 {
-		writers = append(writers, nobody)
+		writers = append(writers, unknownUser)
 	}
 	return writers
 }

@@ -5,7 +5,7 @@
 // Each file is replaced as a whole, and a copy is checked against its sum when it is read. If the disk is full,
 // read-only or missing, the caller gets an error and the earlier copy stays. The package does not know what a
 // file contains or whether it is valid. There must be one writer.
-package lastgood
+package file
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
-// Store is a directory with a copy of each file. Put makes the directory.
-type Store struct {
+// LastGood is a directory with a copy of each file. Put makes the directory.
+type LastGood struct {
 	Dir string
 }
 
@@ -34,12 +34,12 @@ type DamagedError struct {
 // Error names the copy.
 func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %s", e.File, e.Why) }
 
-// maxSize bounds a copy, in bytes: the largest service file (64 MiB) and the first line.
-const maxSize = 64<<20 + maxHeader
+// maxCopy bounds a copy, in bytes: the largest service file (64 MiB) and the first line.
+const maxCopy = 64<<20 + maxHeader
 
 // Put keeps content under a name, usually the path of its file. now is rounded to seconds. Put does not write
 // content that is already kept, which then keeps its earlier time.
-func (s Store) Put(name string, content []byte, now time.Time) error {
+func (s LastGood) Put(name string, content []byte, now time.Time) error {
 	if kept, _, ok, _ := s.Get(name); ok && bytes.Equal(kept, content) {
 		return nil
 	}
@@ -51,9 +51,9 @@ func (s Store) Put(name string, content []byte, now time.Time) error {
 
 // Get returns the content kept under a name, and since when. ok is false if there is none. If it cannot be
 // read, ok is false and err, possibly a *DamagedError, says why.
-func (s Store) Get(name string) (content []byte, at time.Time, ok bool, err error) {
+func (s LastGood) Get(name string) (content []byte, at time.Time, ok bool, err error) {
 	path := filepath.Join(s.Dir, fileName(name))
-	data, err := statefile.Read(path, maxSize)
+	data, err := statefile.Read(path, maxCopy)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, time.Time{}, false, nil
 	}
@@ -74,7 +74,7 @@ func (s Store) Get(name string) (content []byte, at time.Time, ok bool, err erro
 }
 
 // Delete removes the content kept under a name, if there is any.
-func (s Store) Delete(name string) error {
+func (s LastGood) Delete(name string) error {
 	if err := statefile.Remove(filepath.Join(s.Dir, fileName(name))); err != nil {
 		return fmt.Errorf("forgetting the kept content of %s: %w", name, err)
 	}
@@ -82,7 +82,7 @@ func (s Store) Delete(name string) error {
 }
 
 // Clear removes all copies and the record of mount points, and the directory if nothing else is in it.
-func (s Store) Clear() error {
+func (s LastGood) Clear() error {
 	err := statefile.Remove(s.mountsFile())
 	if err != nil {
 		return fmt.Errorf("forgetting what is kept: %w", err)
@@ -111,7 +111,7 @@ func (s Store) Clear() error {
 }
 
 // removeDir removes the directory if it is empty. It does not follow a link in its place.
-func (s Store) removeDir() error {
+func (s LastGood) removeDir() error {
 	above, err := statefile.Open(filepath.Dir(s.Dir))
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s Store) removeDir() error {
 }
 
 // Len is the number of copies.
-func (s Store) Len() (int, error) {
+func (s LastGood) Len() (int, error) {
 	d, err := statefile.Open(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -143,7 +143,7 @@ func (s Store) Len() (int, error) {
 
 // Names lists the names of all copies but the known ones, sorted. It does not open the copies of known names.
 // It leaves out a copy whose name it cannot read.
-func (s Store) Names(known ...string) ([]string, error) {
+func (s LastGood) Names(known ...string) ([]string, error) {
 	d, err := statefile.Open(s.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

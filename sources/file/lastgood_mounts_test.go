@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 func TestMountPoints(t *testing.T) {
-	s := Store{filepath.Join(t.TempDir(), "services")}
+	s := LastGood{filepath.Join(t.TempDir(), "services")}
 	if points, err := s.MountPoints(); err != nil || len(points) > 0 {
 		t.Error("at the first start:", points, err)
 	}

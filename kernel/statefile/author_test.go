@@ -1,4 +1,4 @@
-package author
+package statefile
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package lastgood
+package file
 
 import (
 	"bufio"
