@@ -208,13 +208,11 @@ var mayImport = map[string][]string{
 	"proxy/report":  {"sources/fields", "sources/redact"},
 	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/status", "sources"},
-	"proxy/status": {
-		"kernel", "proxy", "proxy/announce", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/screen", "sources",
-	},
-	"proxy/events": {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
+	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/screen", "sources"},
+	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
-	"proxy":        {"kernel", "kernel/plan", "kernel/verify", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
+	"proxy":        {"kernel", "kernel/plan", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
 	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file"},
 
 	// From a table to the wanted state: pure.
@@ -240,7 +238,7 @@ var mayImport = map[string][]string{
 	"sources/manifest":  {"sources"},
 
 	// The kernel: adapters, and what stands for it in tests.
-	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl", "kernel/verify"},
+	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl"},
 	"kernel/conntrack":  {"kernel", "kernel/nl"},
 	"kernel/ipset":      {"kernel", "kernel/nl"},
 	"kernel/iptables":   {"kernel", "kernel/nl"},
@@ -249,13 +247,12 @@ var mayImport = map[string][]string{
 	"kernel/relay":      {"kernel"},
 	"kernel/sysctl":     {"kernel", "kernel/statefile"},
 	"kernel/machine":    {},
-	"kernel/fake":       {"kernel", "kernel/plan", "kernel/verify"},
-	"kernel/kerneltest": {"kernel", "kernel/nl", "kernel/verify"},
+	"kernel/fake":       {"kernel", "kernel/plan"},
+	"kernel/kerneltest": {"kernel", "kernel/nl", "kernel/plan"},
 
 	// The plan of changes, the way of a packet, and the parts of a check: pure.
-	"kernel/plan":   {"kernel"},
-	"kernel/trace":  {"kernel"},
-	"kernel/verify": {"kernel"},
+	"kernel/plan":  {"kernel"},
+	"kernel/trace": {"kernel"},
 
 	// The ground.
 	"sources":          {},
@@ -270,7 +267,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "kernel/verify", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
+var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

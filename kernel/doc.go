@@ -3,7 +3,7 @@
 // steps from one to the other (Plan).
 //
 // It does no I/O, reads no clock and imports only the standard library. Package plan
-// computes plans, package verify compares readings. The adapters (ipvs, ipset, iptables,
+// computes plans and compares readings. The adapters (ipvs, ipset, iptables,
 // link, conntrack, sysctl) read and write the real kernel, and package host joins them.
 //
 // DESIGN.md beside this file says why a plan has its order, which objects are owned, and

@@ -63,7 +63,7 @@ const (
 )
 
 // Rows is the table of kinds, by Kind. Everything that handles all kinds alike walks
-// it: the text and its parser, State.Sort, plan.Diff, plan.Advance, package verify,
+// it: the text and its parser, State.Sort, plan.Diff, plan.Advance, the shards of package plan,
 // the fake kernel, the contract test and host.
 var Rows = [NumKinds]Row{
 	KindSysctl:       {Name: "sysctl", Adapter: SysctlAdapter, Build: SetSysctls, Teardown: RestoreSysctls, text: appendSysctls, Objects: sysctls},

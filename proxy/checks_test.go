@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -52,7 +52,7 @@ func TestLargeKernelIsCheckedInShards(t *testing.T) {
 		// What differed once is checked as one after a period, then in parts again.
 		r.kernel.Forget()
 		pass(time.Minute)
-		if got := r.kernel.Shards(); len(got) < 2 || got[0] != verify.Everything || got[1] != parts[0] {
+		if got := r.kernel.Shards(); len(got) < 2 || got[0] != plan.Everything || got[1] != parts[0] {
 			t.Errorf("after drift %v was checked, want everything and then the parts from the first", got)
 		}
 	})
@@ -68,7 +68,7 @@ func TestEverythingIsCheckedOnRequest(t *testing.T) {
 		r.kernel.Forget()
 		r.proxy.Check(proxy.CauseAsked)
 		pass(time.Millisecond)
-		if got := r.kernel.Shards(); len(got) != 1 || got[0] != verify.Everything || !r.last().Full {
+		if got := r.kernel.Shards(); len(got) != 1 || got[0] != plan.Everything || !r.last().Full {
 			t.Errorf("checks %v, full %v", got, r.last().Full)
 		}
 	})

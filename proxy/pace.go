@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // A failed sync is tried again almost at once, then after twice as long each time, and
@@ -45,7 +45,7 @@ type pace struct {
 
 	// The kernel is checked in shards, each once in a period. next is the index of the
 	// next one. whole: the next check is of everything instead.
-	shards []verify.Shard
+	shards []plan.Shard
 	next   int
 	whole  bool
 
@@ -161,14 +161,14 @@ func (p pace) checkDue() time.Time {
 }
 
 // check returns the shard that a sync at this time checks, if a check is due.
-func (p pace) check(now time.Time) (verify.Shard, bool) {
+func (p pace) check(now time.Time) (plan.Shard, bool) {
 	switch {
 	case p.lastCheck.IsZero():
-		return verify.Everything, true
+		return plan.Everything, true
 	case now.Before(p.checkDue()):
-		return verify.Shard{}, p.rulesDue(now) // of what all shards have, chains among it
+		return plan.Shard{}, p.rulesDue(now) // of what all shards have, chains among it
 	case p.failures > 0 || p.whole || len(p.shards) == 0:
-		return verify.Everything, true
+		return plan.Everything, true
 	}
 	return p.shards[p.next], true
 }
@@ -177,7 +177,7 @@ func (p pace) check(now time.Time) (verify.Shard, bool) {
 // a turn, cut divides what is known now into shards, at most so many. If their number
 // differs, everything is checked before the new ones, or an object could wait for more
 // than a period in its new shard.
-func (p *pace) checked(now time.Time, everything bool, cut func(most int) []verify.Shard) {
+func (p *pace) checked(now time.Time, everything bool, cut func(most int) []plan.Shard) {
 	due := p.checkDue()
 	p.lastCheck = now
 	if !everything {
@@ -206,7 +206,7 @@ func (p *pace) failed(now time.Time) {
 
 // checkWhole makes the next period's check one of everything instead of shards. What
 // differed once may differ again, and each difference costs a whole reading.
-func (p *pace) checkWhole() { p.shards, p.next = []verify.Shard{verify.Everything}, 0 }
+func (p *pace) checkWhole() { p.shards, p.next = []plan.Shard{plan.Everything}, 0 }
 
 // mostShards is how many checks fit in a period.
 func (p pace) mostShards() int {

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // three returns three different shards.
-func three() []verify.Shard {
+func three() []plan.Shard {
 	s := kernel.State{Sets: []kernel.Set{{Name: "A"}, {Name: "B"}, {Name: "C"}}}
 	var entries []kernel.Entry
 	for _, set := range s.Sets {
@@ -20,7 +20,7 @@ func three() []verify.Shard {
 		}
 	}
 	s.Entries = kernel.EntriesOf(entries)
-	parts := verify.Shards(&s, 3)
+	parts := plan.Shards(&s, 3)
 	if len(parts) != 3 {
 		panic(len(parts))
 	}
@@ -69,7 +69,7 @@ func TestChecks(t *testing.T) {
 				what := "all"
 				if j := slices.Index(parts, part); j >= 0 {
 					what = string("ABC"[j])
-				} else if !ok || part != verify.Everything {
+				} else if !ok || part != plan.Everything {
 					what = fmt.Sprint("nothing: ", part, ok)
 				}
 				if got := fmt.Sprintf("%g %s", now.Sub(began).Seconds(), what); got != s.says {
@@ -84,9 +84,9 @@ func TestChecks(t *testing.T) {
 					continue
 				}
 				p.failures = 0
-				p.checked(now, part == verify.Everything || s.differ, func(most int) []verify.Shard {
+				p.checked(now, part == plan.Everything || s.differ, func(most int) []plan.Shard {
 					if n = min(n, most); n == 1 {
-						return []verify.Shard{verify.Everything}
+						return []plan.Shard{plan.Everything}
 					}
 					return parts[:n]
 				})

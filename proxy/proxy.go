@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -21,7 +21,7 @@ type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
 	// Verify reports whether a shard of the kernel is as known, connections apart. It
 	// may also return false for a difference elsewhere.
-	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)
+	Verify(ctx context.Context, known *kernel.Observed, shard plan.Shard) (bool, error)
 	// Conns returns the connections of some real servers, in their order.
 	Conns(context.Context, []kernel.RealKey) ([]kernel.Conns, error)
 	// QuickCheck reports whether the kernel has as many objects as known. It is called

@@ -7,7 +7,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 // reading is the last reading of the kernel, kept up to date by the ops applied since.
@@ -48,13 +47,13 @@ func (m *reading) reread(ctx context.Context, r *Report) error {
 
 // verify compares a shard of the kernel with the reading. If they differ it reads all
 // of the kernel, so that no plan mixes new and old readings.
-func (m *reading) verify(ctx context.Context, shard verify.Shard, r *Report) error {
+func (m *reading) verify(ctx context.Context, shard plan.Shard, r *Report) error {
 	same, err := m.kernel.Verify(ctx, &m.have, shard)
 	if err != nil {
 		m.valid = false
 		return fmt.Errorf("checking the kernel: %w", err)
 	}
-	r.Checked, r.Full, r.Differed = shard != (verify.Shard{}), shard == verify.Everything, !same
+	r.Checked, r.Full, r.Differed = shard != (plan.Shard{}), shard == plan.Everything, !same
 	if !same {
 		return m.reread(ctx, r)
 	}

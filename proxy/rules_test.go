@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -22,7 +22,7 @@ func TestRulesOfOthers(t *testing.T) {
 
 		r.proxy.RulesChanged([]string{"nft (pid 7)"})
 		pass(time.Millisecond)
-		if got := r.kernel.Shards(); len(got) != 1 || got[0] != (verify.Shard{}) {
+		if got := r.kernel.Shards(); len(got) != 1 || got[0] != (plan.Shard{}) {
 			t.Errorf("after a change %v was checked, want the rules", got)
 		}
 		if last := r.last(); !last.Causes.Has(proxy.CauseRules) || last.Drift() || last.Checked || last.By != "nft (pid 7)" {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/announce"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -144,7 +143,7 @@ func (p *Proxy) moment(r *Report) kernel.Now { return p.prober.heard(r.Start, p.
 func (p *Proxy) observe(ctx context.Context, r *Report) (err error) {
 	was := p.reading.have
 	switch shard, due := p.pace.check(r.Start); {
-	case !p.reading.valid || due && p.pace.failures > 0 && shard == verify.Everything:
+	case !p.reading.valid || due && p.pace.failures > 0 && shard == plan.Everything:
 		err = p.reading.reread(ctx, r)
 	case due:
 		err = p.reading.verify(ctx, shard, r)
@@ -293,7 +292,7 @@ func (p *Proxy) conclude(now time.Time, r Report) {
 		return
 	}
 	if r.Checked {
-		p.pace.checked(now, r.Full, func(most int) []verify.Shard { return verify.Shards(&p.reading.have.State, most) })
+		p.pace.checked(now, r.Full, func(most int) []plan.Shard { return plan.Shards(&p.reading.have.State, most) })
 	}
 	if r.Differed {
 		p.pace.checkWhole()

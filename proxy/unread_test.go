@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
@@ -29,7 +29,7 @@ func (k *unreadable) Read(ctx context.Context) (kernel.Observed, error) {
 	return k.Kernel.Read(ctx)
 }
 
-func (k *unreadable) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
+func (k *unreadable) Verify(ctx context.Context, known *kernel.Observed, shard plan.Shard) (bool, error) {
 	if k.broken.Load() {
 		return false, errNoTool
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 // ErrFull is the error of adding to a set at its capacity.
@@ -43,8 +42,8 @@ type Kernel struct {
 	After func(kernel.Op)
 
 	reads, writes int
-	shards        []verify.Shard // that Verify was asked about
-	activity      atomic.Uint64  // ops tried
+	shards        []plan.Shard  // that Verify was asked about
+	activity      atomic.Uint64 // ops tried
 	done, of      atomic.Int64
 }
 
@@ -105,7 +104,7 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 }
 
 // Verify reports whether a shard is as known, connections apart.
-func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
+func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard plan.Shard) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -141,7 +140,7 @@ func (k *Kernel) read() kernel.Observed {
 }
 
 // Shards gives the shards that Verify was asked about, since Forget.
-func (k *Kernel) Shards() []verify.Shard {
+func (k *Kernel) Shards() []plan.Shard {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.shards)

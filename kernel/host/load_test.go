@@ -15,7 +15,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
@@ -168,7 +167,7 @@ func TestCosts(t *testing.T) {
 				}
 			}
 			t.Logf("load: sends %v, receives %v, messages %v by family", w.sends, w.receives, w.messages)
-			if same, err := k.Verify(t.Context(), &have, verify.Everything); !same || err != nil {
+			if same, err := k.Verify(t.Context(), &have, plan.Everything); !same || err != nil {
 				t.Errorf("what was loaded is not what is there: %v", err)
 			}
 
@@ -233,7 +232,7 @@ func checkShards(t *testing.T, k *host.Kernel, w *wire, tab sources.Table, have 
 
 	w.reset(-1)
 	before := k.Stats()
-	shards := verify.Shards(&have.State, 30)
+	shards := plan.Shards(&have.State, 30)
 	for i, shard := range shards {
 		allocs := testing.AllocsPerRun(1, func() {
 			if same, err := k.Verify(t.Context(), &have, shard); !same || err != nil {

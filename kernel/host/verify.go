@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 // Verify reports whether a shard of the kernel is as known, except for connections. Where
 // there are many objects it compares them while the kernel lists them. It stops at the
 // first kind that differs, and does not say which. It may also notice a difference
 // outside the shard, such as the size in a set's header.
-func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
+func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard plan.Shard) (bool, error) {
 	now := kernel.Observed{Names: k.o.Names, Node: known.Node}
 	if shard.HasVIPs() {
 		if err := k.readVIPs(&now); err != nil {
@@ -25,7 +25,7 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard verif
 	}
 	now.Sets = known.Sets // sets.Verify compares them
 	now.Sort()
-	if !verify.SameFew(known, &now) || shard.HasVIPs() && !verify.SameVIPs(known, &now) {
+	if !plan.SameFew(known, &now) || shard.HasVIPs() && !plan.SameVIPs(known, &now) {
 		return false, nil
 	}
 	same, err := k.sets.Verify(k.o.Names, &known.State, shard.HasEntries)

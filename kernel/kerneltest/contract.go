@@ -12,7 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 )
 
 //go:embed testdata/contract/*.txtar
@@ -22,7 +22,7 @@ var contracts embed.FS
 // the other kinds.
 type Kernel interface {
 	Read(context.Context) (kernel.Observed, error)
-	Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error)
+	Verify(ctx context.Context, known *kernel.Observed, shard plan.Shard) (bool, error)
 	Apply(context.Context, kernel.Plan) error
 }
 
@@ -89,14 +89,14 @@ func scenario(t *testing.T, k Kernel, names kernel.Names, a *txtar.Archive) {
 func compare(t *testing.T, k Kernel, before *kernel.Observed, op string) {
 	t.Helper()
 	now := read(t, k)
-	for _, shard := range []verify.Shard{verify.Everything, {}} {
+	for _, shard := range []plan.Shard{plan.Everything, {}} {
 		for _, known := range []*kernel.Observed{before, &now} {
 			same, err := k.Verify(t.Context(), known, shard)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// Verify may notice a difference outside the shard.
-			if same && !shard.Same(known, &now) || !same && verify.Everything.Same(known, &now) {
+			if same && !shard.Same(known, &now) || !same && plan.Everything.Same(known, &now) {
 				t.Errorf("%s: unchanged %v; shard %v\nbefore:\n%s\nnow:\n%s", op, same, shard, known, now)
 			}
 		}

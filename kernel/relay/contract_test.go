@@ -9,7 +9,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/fake"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/kernel/plan"
-	"github.com/svcproxy/svcproxy/kernel/verify"
 )
 
 // joined is a fake kernel whose virtual and real servers are a relay's, as kernel/host would have
@@ -26,7 +25,7 @@ func (j joined) Read(ctx context.Context) (kernel.Observed, error) {
 	return o, err
 }
 
-func (j joined) Verify(ctx context.Context, known *kernel.Observed, shard verify.Shard) (bool, error) {
+func (j joined) Verify(ctx context.Context, known *kernel.Observed, shard plan.Shard) (bool, error) {
 	rest := *known
 	rest.Virtuals, rest.Reals, rest.Conns = nil, kernel.Reals{}, nil
 	same, err := j.Kernel.Verify(ctx, &rest, shard)

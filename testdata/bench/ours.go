@@ -17,7 +17,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/link"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/kernel/relay"
-	"github.com/svcproxy/svcproxy/kernel/verify"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -213,7 +212,7 @@ func (p *pass) read() error {
 // parts are the checks of one period, each of a part of the kernel, that find nothing.
 func (p *pass) parts(k *host.Kernel, have kernel.Observed) error {
 	first := len(p.samples)
-	for _, part := range verify.Shards(&have.State, checksInAPeriod) {
+	for _, part := range plan.Shards(&have.State, checksInAPeriod) {
 		err := p.lap("check of parts: the dearest", func() error {
 			same, err := k.Verify(context.Background(), &have, part)
 			if err == nil && !same {

@@ -1,4 +1,4 @@
-package verify_test
+package plan_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/testdata/world"
 )
 
@@ -27,7 +27,7 @@ func TestShards(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%dx%d in %d", c.virtuals, c.reals, c.most), func(t *testing.T) {
 			s := world.Large(c.virtuals, c.reals)
-			shards := verify.Shards(&s, c.most)
+			shards := plan.Shards(&s, c.most)
 			if got := describe(shards, &s); got != c.want {
 				t.Errorf("%s, want %s", got, c.want)
 			}
@@ -47,14 +47,14 @@ func TestShardsKeepSetsWhole(t *testing.T) {
 	}
 	s.Entries = kernel.EntriesOf(entries)
 	s.Sort()
-	shards := verify.Shards(&s, 30)
+	shards := plan.Shards(&s, 30)
 	if len(shards) != 2 {
 		t.Errorf("%d shards, want one of the large set and one of the rest: %s", len(shards), describe(shards, &s))
 	}
 	covered(t, shards, &s)
 }
 
-func describe(shards []verify.Shard, s *kernel.State) string {
+func describe(shards []plan.Shard, s *kernel.State) string {
 	var all []string
 	for _, p := range shards {
 		var has []string
@@ -85,9 +85,9 @@ func describe(shards []verify.Shard, s *kernel.State) string {
 
 // covered checks that every object, and every object that may be added, is in exactly
 // one shard.
-func covered(t *testing.T, shards []verify.Shard, s *kernel.State) {
+func covered(t *testing.T, shards []plan.Shard, s *kernel.State) {
 	t.Helper()
-	once := func(what any, in func(verify.Shard) bool) {
+	once := func(what any, in func(plan.Shard) bool) {
 		n := 0
 		for _, p := range shards {
 			if in(p) {
@@ -98,13 +98,13 @@ func covered(t *testing.T, shards []verify.Shard, s *kernel.State) {
 			t.Errorf("%v is in %d of %d shards", what, n, len(shards))
 		}
 	}
-	once("virtual servers", verify.Shard.HasVirtuals)
-	once("VIPs", verify.Shard.HasVIPs)
+	once("virtual servers", plan.Shard.HasVirtuals)
+	once("VIPs", plan.Shard.HasVIPs)
 	for _, set := range append(s.Sets, kernel.Set{Name: "A"}, kernel.Set{Name: "KUBE-NEW"}, kernel.Set{Name: "z"}) {
-		once(set, func(p verify.Shard) bool { return p.HasEntries(set.Name) })
+		once(set, func(p plan.Shard) bool { return p.HasEntries(set.Name) })
 	}
 	others := []kernel.Virtual{{}, {Key: kernel.VirtualAt(netip.MustParseAddrPort("1.1.1.1:1"), kernel.UDP)}, {Key: kernel.VirtualAt(netip.MustParseAddrPort("[ff::1]:1"), kernel.TCP)}}
 	for _, v := range append(others, s.Virtuals...) {
-		once(v, func(p verify.Shard) bool { return p.HasReals(v.Key) })
+		once(v, func(p plan.Shard) bool { return p.HasReals(v.Key) })
 	}
 }

@@ -1,4 +1,4 @@
-package verify_test
+package plan_test
 
 import (
 	"context"
@@ -7,11 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/svcproxy/svcproxy/kernel/verify"
+	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/testdata/world"
 )
-
-func TestMain(m *testing.M) { world.Main(m) }
 
 // Each shard of a drifted kernel is verified in turn, and everything is read where one
 // differs. Then the state is the wanted one. While a shard is as known nothing is
@@ -23,7 +21,7 @@ func TestShardsInTurn(t *testing.T) {
 		w.Sync(want)
 		w.Converge(want)
 		known := w.Read()
-		shards := verify.Cut(&known.State, rapid.IntRange(1, 6).Draw(t, "shards"))
+		shards := plan.Cut(&known.State, rapid.IntRange(1, 6).Draw(t, "shards"))
 		w.Drift()
 		again := rapid.IntRange(0, len(shards)-1).Draw(t, "drifts again before")
 		turn := append(slices.Clone(shards), shards[:again]...)
@@ -70,7 +68,7 @@ func TestShardsFindWhatDiffers(t *testing.T) {
 		after := w.Read()
 		other := world.Wanted(world.DrawTable(t, "another"))
 		differs := false
-		for _, shard := range verify.Cut(&other, rapid.IntRange(1, 6).Draw(t, "shards")) {
+		for _, shard := range plan.Cut(&other, rapid.IntRange(1, 6).Draw(t, "shards")) {
 			differs = differs || !shard.Same(&before, &after)
 		}
 		if equal := before.State.String() == after.State.String(); equal == differs {
