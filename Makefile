@@ -127,8 +127,9 @@ bin/legacy:
 	mkdir -p $@
 	for tool in iptables ip6tables; do for does in "" -save -restore; do ln -sf "$$(command -v $$tool-legacy$$does)" $@/$$tool$$does; done; done
 
-# lint: format, vet, staticcheck
+# lint: format, lines of at most 120 characters outside of tests, vet, staticcheck
 lint:
+	@! LC_ALL=C.UTF-8 grep -rnE --include='*.go' --exclude='*_test.go' --exclude-dir=testdata --exclude-dir=kerneltest --exclude-dir=fake --exclude-dir=bin '^.{121,}$$' . || { echo "longer than 120 characters"; exit 1; }
 	@unformatted=$$($(GO)fmt -l .); test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./... $(EXTRA_PKGS) $(APPLIANCE)
 	$(GO) run $(STATICCHECK) ./... $(EXTRA_PKGS) $(APPLIANCE)

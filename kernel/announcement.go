@@ -36,7 +36,8 @@ func (a Announcement) Compare(o Announcement) int {
 
 // String is the ip -batch form.
 func (a Announcement) String() string {
-	return fmt.Sprintf("route add unreachable %s/%d table %d metric %d proto %d", a.Addr, a.Addr.BitLen(), a.Table, a.Metric, RouteProtocol)
+	return fmt.Sprintf("route add unreachable %s/%d table %d metric %d proto %d", a.Addr, a.Addr.BitLen(), a.Table,
+		a.Metric, RouteProtocol)
 }
 
 func (a Announcement) command(v Verb, _ Object) string { return addOrDel(v, a) }
@@ -45,7 +46,8 @@ func (a Announcement) command(v Verb, _ Object) string { return addOrDel(v, a) }
 func parseAnnouncement(f []string) (Announcement, error) {
 	if len(f) != 10 || strings.Join(f[:3], " ") != "route add unreachable" || f[4] != "table" || f[6] != "metric" ||
 		strings.Join(f[8:], " ") != fmt.Sprintf("proto %d", RouteProtocol) {
-		return Announcement{}, fmt.Errorf("want: route add unreachable ADDRESS/LENGTH table N metric N proto %d", RouteProtocol)
+		return Announcement{}, fmt.Errorf("want: route add unreachable ADDRESS/LENGTH table N metric N proto %d",
+			RouteProtocol)
 	}
 	a, err := netip.ParsePrefix(f[3])
 	if err != nil || !a.IsSingleIP() {

@@ -40,7 +40,8 @@ const (
 
 var chainNames = map[string][]ChainName{
 	"raw": {formerUntracked, formerNotrack},
-	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts, ChainPortalsContainer, ChainPortalsHost, ChainTrial},
+	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts,
+		ChainPortalsContainer, ChainPortalsHost, ChainTrial},
 	"filter": {
 		ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter,
 		ChainServices, ChainNodePorts, ChainExternalServices, ChainVIPFilter, ChainLocalnetFirewall, ChainTrial,

@@ -68,7 +68,9 @@ func (l Entries) Of(set string) []Entry {
 }
 
 func (l Entries) find(set string) (int, bool) {
-	return slices.BinarySearchFunc(l.sets, set, func(own []Entry, set string) int { return strings.Compare(own[0].Set, set) })
+	return slices.BinarySearchFunc(l.sets, set, func(own []Entry, set string) int {
+		return strings.Compare(own[0].Set, set)
+	})
 }
 
 // Has reports whether the list has an entry.

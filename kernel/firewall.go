@@ -38,7 +38,8 @@ func Barred(firewall []Barrier, virtuals []Virtual) []string {
 		case n == 1:
 			lines = append(lines, fmt.Sprintf("%s: no rule accepts %s, it is left to %s", b.Name, shut[0], b.Verdict))
 		default:
-			lines = append(lines, fmt.Sprintf("%s: no rule accepts %s and %d more, they are left to %s", b.Name, shut[0], n-1, b.Verdict))
+			lines = append(lines, fmt.Sprintf("%s: no rule accepts %s and %d more, they are left to %s", b.Name, shut[0], n-1,
+				b.Verdict))
 		}
 	}
 	return lines

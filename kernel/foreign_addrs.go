@@ -14,7 +14,9 @@ func (o *Observed) ForeignAddrs() []Addr {
 	if o.Names.Device == DefaultNames.Device && len(o.Sets) > 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(o.Addrs), func(a Addr) bool { return a.Link != o.Names.Device || o.Guards(a.Addr) })
+	return slices.DeleteFunc(slices.Clone(o.Addrs), func(a Addr) bool {
+		return a.Link != o.Names.Device || o.Guards(a.Addr)
+	})
 }
 
 // Guards reports whether an address is in the set of guarded VIPs or, in mode iptables, has a

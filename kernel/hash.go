@@ -23,8 +23,10 @@ func SmallHash(want, have []Sysctl) []string {
 	if buckets == 0 || buckets >= limit/4 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the connection tracker may hold %d entries in a hash of %d buckets, which makes lookups slow, and svcproxy may not change it here: "+
-		"set options nf_conntrack hashsize=%d in /etc/modprobe.d/nf_conntrack.conf, or write that number to /sys/module/nf_conntrack/parameters/hashsize as root", limit, buckets, limit/4)}
+	return []string{fmt.Sprintf("the connection tracker may hold %d entries in a hash of %d buckets, which makes "+
+		"lookups slow, and svcproxy may not change it here: "+
+		"set options nf_conntrack hashsize=%d in /etc/modprobe.d/nf_conntrack.conf, or write that number to "+
+		"/sys/module/nf_conntrack/parameters/hashsize as root", limit, buckets, limit/4)}
 }
 
 // number returns the value of one of sorted sysctls, 0 if it does not exist.

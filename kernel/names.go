@@ -163,8 +163,8 @@ func ProxyNDP(link string) string {
 	return linkParameter + strings.ReplaceAll(link, ".", "/") + proxyNDP
 }
 
-// AcceptRA is the sysctl that says whether the kernel heeds router advertisements on a link: 1 unless the node forwards,
-// 2 even then.
+// AcceptRA is the sysctl that says whether the kernel heeds router advertisements on a link: 1 unless the
+// node forwards, 2 even then.
 func AcceptRA(link string) string {
 	return linkParameter + strings.ReplaceAll(link, ".", "/") + acceptRA
 }

@@ -36,8 +36,8 @@ type Observed struct {
 	// Hidden lists tables that iptables-save cannot print because another program added native nft rules: "iptables
 	// filter". Our chains in them are assumed to be as last written; at a start they are written again.
 	Hidden []string
-	// Unseen is why the back end of iptables that is not written could not be read, in one line, or "". Others are then those
-	// of an earlier reading.
+	// Unseen is why the back end of iptables that is not written could not be read, in one line, or "". Others
+	// are then those of an earlier reading.
 	Unseen string
 }
 
@@ -80,7 +80,8 @@ type Node struct {
 func (n Node) Equal(o Node) bool {
 	return n.Name == o.Name && n.Zone == o.Zone && n.Primary4 == o.Primary4 && n.Primary6 == o.Primary6 &&
 		n.BrNetfilter == o.BrNetfilter && n.Release == o.Release && n.MTU == o.MTU &&
-		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Gateways, o.Gateways) && slices.Equal(n.Advertised, o.Advertised) && slices.Equal(n.Bridges, o.Bridges)
+		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.Gateways, o.Gateways) && slices.Equal(n.Advertised, o.Advertised) &&
+		slices.Equal(n.Bridges, o.Bridges)
 }
 
 // Has reports whether an address belongs to the node.

@@ -61,7 +61,8 @@ func OtherLines(others []OtherChain) (lines []string) {
 				n, stuck, first = n+1, stuck || c.Stuck, cmp.Or(first, c.Name)
 			}
 		}
-		line := fmt.Sprintf("chains of ours are left in the tables of %s (%d, the first is %s), which packets pass", tool, n, first)
+		line := fmt.Sprintf("chains of ours are left in the tables of %s (%d, the first is %s), which packets pass", tool, n,
+			first)
 		if stuck {
 			line += ": install " + tool + ", and the next sync removes them"
 		}
@@ -84,7 +85,8 @@ func OtherTools(others []OtherChain) (tools []string) {
 func appendOthers(b *strings.Builder, o *Observed) {
 	for rest := o.Others; len(rest) > 0; {
 		first, n := rest[0], 1
-		for n < len(rest) && rest[n].Family == first.Family && rest[n].Table == first.Table && rest[n].Backend == first.Backend && rest[n].Stuck == first.Stuck {
+		for n < len(rest) && rest[n].Family == first.Family && rest[n].Table == first.Table &&
+			rest[n].Backend == first.Backend && rest[n].Stuck == first.Stuck {
 			n++
 		}
 		tool := first.Tool()

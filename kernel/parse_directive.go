@@ -28,7 +28,8 @@ func (p *parser) directive(f []string, line string) error {
 		p.family, p.other = IPv4, nil
 	case "ip6tables":
 		p.family, p.other = IPv6, nil
-	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "drain-virtuals", "drain-rules", "quiesced", "probe":
+	case "hold", "delete-unknown", "take-left", "exclude", "drain-timeout", "cut", "drain-virtuals", "drain-rules",
+		"quiesced", "probe":
 		err = p.o.Policy.directive(f)
 	case "claim", "probed", "taken":
 		err = p.claim(f)
@@ -67,7 +68,8 @@ func (p *parser) directive(f []string, line string) error {
 	case "accepts":
 		err = p.accepts(f)
 	case "bridge":
-		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, toolNames[IPv4]), slices.Contains(f, toolNames[IPv6])})
+		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, toolNames[IPv4]),
+			slices.Contains(f, toolNames[IPv6])})
 	default:
 		err = p.o.Node.directive(f[0], arg(1), arg(3))
 	}

@@ -59,7 +59,8 @@ type Conflict struct {
 
 // String says how to hand the virtual server over: svcproxy makes its own as soon as the other one is gone.
 func (c Conflict) String() string {
-	return fmt.Sprintf("%s is wanted, but another program made %s: to hand it over, stop that program and run ipvsadm -D %s", c.Want, c.Have, c.Have.Key)
+	return fmt.Sprintf("%s is wanted, but another program made %s: to hand it over, stop that program and run ipvsadm "+
+		"-D %s", c.Want, c.Have, c.Have.Key)
 }
 
 // String is what `svcproxy plan` prints: an op a line with a chain's rules below it,

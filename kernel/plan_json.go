@@ -35,7 +35,9 @@ var verbNames = [...]string{Add: "add", Change: "change", Remove: "remove"}
 
 // MarshalJSON gives the documented form.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining, Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.warnings()...), Taken: []string{}, Probes: []string{}}
+	j := planJSON{Ops: make([]opJSON, 0, len(p.Ops)), Draining: p.Draining,
+		Conflicts: make([]conflictJSON, 0, len(p.Conflicts)), Warnings: append([]string{}, p.warnings()...),
+		Taken: []string{}, Probes: []string{}}
 	j.Add, j.Change, j.Remove = p.Counts()
 	for _, o := range p.Ops {
 		op := opJSON{Verb: verbNames[o.Verb], Kind: o.Object.Kind().String(), Object: o.Object.String()}

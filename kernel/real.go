@@ -104,7 +104,8 @@ func (r *Real) Same(o *Real) bool {
 
 // String is the ipvsadm-save form, with the options of ipvsadm for thresholds, which ipvsadm-save does not print.
 func (r Real) String() string {
-	return fmt.Sprintf("-a %s %s -w %d%s%s", r.Key, forwardFlags[r.Forward&3], r.Weight, r.thresholdOptions(), r.tunnelOptions())
+	return fmt.Sprintf("-a %s %s -w %d%s%s", r.Key, forwardFlags[r.Forward&3], r.Weight, r.thresholdOptions(),
+		r.tunnelOptions())
 }
 
 // thresholdOptions returns -x and -y, each with a space in front, where they are not 0.
@@ -158,7 +159,8 @@ func (p *parser) real(f []string) error {
 		f = f[n:]
 	}
 	if len(f) == 7 {
-		if _, err := fmt.Sscanf(strings.Join(f, " "), "# active %d inactive %d persist %d", &c.Active, &c.Inactive, &c.Persist); err != nil {
+		if _, err := fmt.Sscanf(strings.Join(f, " "), "# active %d inactive %d persist %d", &c.Active, &c.Inactive,
+			&c.Persist); err != nil {
 			return fmt.Errorf("real server %s: connections: %w", k, err)
 		}
 	}

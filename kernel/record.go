@@ -55,7 +55,9 @@ func AppendRecord(text []byte, r Record) []byte {
 // AppendChanges appends the lines that change Made and Digests of one record to those of another.
 func AppendChanges(text []byte, was, now Record) []byte {
 	text = AppendMade(text, was.Made, now.Made)
-	Walk(now.Digests, was.Digests, func(a, b *VirtualDigest) bool { return *a == *b }, VirtualDigest.Compare, func(w, h *VirtualDigest) {
+	Walk(now.Digests, was.Digests, func(a, b *VirtualDigest) bool {
+		return *a == *b
+	}, VirtualDigest.Compare, func(w, h *VirtualDigest) {
 		if w == nil {
 			w = &VirtualDigest{Virtual: h.Virtual} // 0: none
 		}

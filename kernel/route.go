@@ -42,7 +42,8 @@ func (r Route) command(v Verb, _ Object) string { return addOrDel(v, r) }
 
 // parseRoute reads: route add local ADDRESS/LENGTH dev lo table local proto 143.
 func parseRoute(f []string) (Route, error) {
-	if len(f) != 10 || strings.Join(f[:3], " ") != "route add local" || strings.Join(f[4:], " ") != fmt.Sprintf("dev lo table local proto %d", RouteProtocol) {
+	if len(f) != 10 || strings.Join(f[:3], " ") != "route add local" ||
+		strings.Join(f[4:], " ") != fmt.Sprintf("dev lo table local proto %d", RouteProtocol) {
 		return Route{}, fmt.Errorf("want: route add local ADDRESS/LENGTH dev lo table local proto %d", RouteProtocol)
 	}
 	a, err := netip.ParsePrefix(f[3])

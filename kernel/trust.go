@@ -50,9 +50,9 @@ func CheckPrefix(s string) error {
 // Check says what is wrong with names that were read from a file.
 func (n Names) Check() error { return errors.Join(CheckPrefix(n.Prefix), CheckDevice(n.Device)) }
 
-// Check says why svcproxy cannot have saved this value. The values are in a file of the
-// service's user, and root restores them. So it accepts only names that svcproxy sets
-// (the sysctls given, IPVS timeouts, daemons of connection sync, ProxyNDP and AcceptRA), and only values that these can have.
+// Check says why svcproxy cannot have saved this value. The values are in a file of the service's user, and
+// root restores them. So it accepts only names that svcproxy sets (the sysctls given, IPVS timeouts, daemons
+// of connection sync, ProxyNDP and AcceptRA), and only values that these can have.
 func (s Saved) Check(sysctls []string) error {
 	if IsSyncDaemon(s.Name) {
 		return s.checkDaemon()

@@ -12,8 +12,8 @@ import (
 
 // VirtualKey identifies a virtual server, by address and port, or by a firewall mark: see FWMark.
 //
-// Address and port are fields, since a netip.AddrPort leaves six bytes unused: each real server would take 88 bytes instead of
-// 80, and each op on one the next size of an allocation.
+// Address and port are fields, since a netip.AddrPort leaves six bytes unused: each real server would take 88
+// bytes instead of 80, and each op on one the next size of an allocation.
 type VirtualKey struct {
 	Addr  netip.Addr
 	Port  uint16

@@ -74,7 +74,8 @@ func (c *Cleaning) unguard(have *kernel.Observed) (ops []kernel.Op) {
 
 // staying says which rules of kube-proxy stay.
 func staying(want *kernel.State) (lines []string) {
-	const why = "%s of rules stay%s: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; cleanup --leftovers removes them"
+	const why = "%s of rules stay%s: kube-proxy in mode iptables wrote them after svcproxy and may serve with them; " +
+		"cleanup --leftovers removes them"
 	if n := len(want.Chains); n > 0 {
 		lines = append(lines, fmt.Sprintf(why, sources.Count(n, "chain"), ""))
 	}
@@ -122,9 +123,11 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		stuck := slices.IndexFunc(have.Others, func(c kernel.OtherChain) bool { return c.Stuck })
 		switch {
 		case (p.Empty() || c.Dry) && stuck >= 0:
-			return fmt.Errorf("chains of svcproxy are left where only %s can remove them, the first is %s: install it", have.Others[stuck].Tool(), have.Others[stuck].Name)
+			return fmt.Errorf("chains of svcproxy are left where only %s can remove them, the first is %s: install it",
+				have.Others[stuck].Tool(), have.Others[stuck].Name)
 		case (p.Empty() || c.Dry) && len(have.Hidden) > 0:
-			return fmt.Errorf("rules of svcproxy may be left where the tool cannot show them: %s", strings.Join(have.Hidden, ", "))
+			return fmt.Errorf("rules of svcproxy may be left where the tool cannot show them: %s",
+				strings.Join(have.Hidden, ", "))
 		case (p.Empty() || c.Dry) && have.Unseen != "":
 			return fmt.Errorf("rules of svcproxy may be left in the other back end of iptables: %s", have.Unseen)
 		case p.Empty() || c.Dry:

@@ -19,7 +19,8 @@ const maxNamed = 3
 // Long reports whether a sync has been running for longSync.
 func (r *Running) Long() bool { return r != nil && time.Since(r.Start) >= longSync }
 
-// String says how far the sync is: "a sync (table) is in progress for 12s: 300 of 7000 steps, 20 of 700 new VIPs are loaded".
+// String says how far the sync is: "a sync (table) is in progress for 12s: 300 of 7000 steps, 20 of 700 new
+// VIPs are loaded".
 func (r *Running) String() string {
 	text := fmt.Sprintf("a sync (%s) is in progress for %v", r.Cause, time.Since(r.Start).Round(time.Second))
 	if r.Of > 0 {
@@ -49,7 +50,8 @@ func (p *Proxy) Degraded() []string {
 	}
 	if now != nil {
 		if n := len(now.Report.Plan.Conflicts); n > 0 {
-			lines = append(lines, fmt.Sprintf("%s of another program, first %s", sources.Count(n, "virtual server"), now.Report.Plan.Conflicts[0].Want.Key))
+			lines = append(lines, fmt.Sprintf("%s of another program, first %s", sources.Count(n, "virtual server"),
+				now.Report.Plan.Conflicts[0].Want.Key))
 		}
 		if line := LeftOut(now); line != "" {
 			lines = append(lines, line)
@@ -81,7 +83,8 @@ func Empty(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := sources.Count(len(names), "service") + " without backends: " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+	text := sources.Count(len(names), "service") + " without backends: " +
+		strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

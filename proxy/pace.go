@@ -149,7 +149,8 @@ func (p pace) overlaid(now time.Time) bool {
 	return p.replan || !p.overlay.IsZero() && !now.Before(p.overlay)
 }
 
-// checkDue is when the next shard is due. After a period the turn begins again. After a failure it is when everything is due.
+// checkDue is when the next shard is due. After a period the turn begins again. After a failure it is when
+// everything is due.
 func (p pace) checkDue() time.Time {
 	if p.failures > 0 {
 		if whole := p.lastCheck.Add(p.period); whole.Before(p.retry) {

@@ -20,7 +20,9 @@ func Plan(ctx context.Context, ask Prober, want kernel.State, have kernel.Observ
 	}
 	now := kernel.Now{Probed: first.Probes}
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		claims := slices.DeleteFunc(slices.Clone(first.Probes), func(c kernel.Claim) bool { return kernel.FamilyOf(c.Addr) != family })
+		claims := slices.DeleteFunc(slices.Clone(first.Probes), func(c kernel.Claim) bool {
+			return kernel.FamilyOf(c.Addr) != family
+		})
 		for batch := range slices.Chunk(claims, probeBatch) {
 			taken, _ := ask.Probe(ctx, batch) // after an error the VIPs are bound, as in the loop
 			now.Taken = append(now.Taken, taken...)

@@ -62,7 +62,8 @@ func (g *progress) begin(cause Cause, start time.Time) (end func()) {
 // waves notes the waves of the plan that is to be carried out.
 func (g *progress) waves(w []kernel.Wave) { g.waved.Store(&load{w, g.loaded}) }
 
-// ended notes that a plan with waves is over, or has stopped after so many ops. The next plan continues the count of VIPs.
+// ended notes that a plan with waves is over, or has stopped after so many ops. The next plan continues the
+// count of VIPs.
 func (g *progress) ended(done int, stopped bool) {
 	l := g.waved.Load()
 	if l == nil || !stopped {
@@ -105,7 +106,8 @@ func loadedBy(waves []kernel.Wave, done int) int {
 // logLong is what the timer does.
 func (g *progress) logLong() {
 	if now := g.now(); now != nil {
-		attrs := []any{"cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps", now.Of}
+		attrs := []any{"cause", now.Cause, "since", time.Since(now.Start).Round(time.Second), "done", now.Done, "steps",
+			now.Of}
 		if now.NewVIPs > 0 {
 			attrs = append(attrs, "vips", now.VIPs, "newVIPs", now.NewVIPs)
 		}

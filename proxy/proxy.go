@@ -145,7 +145,8 @@ type Proxy struct {
 
 // New makes a loop that does nothing until Run.
 func New(o Options) *Proxy {
-	p := &Proxy{Options: o, requests: newRequests(), in: newInbox(o.Feeds, o.Facts, time.Now), logs: newLogs(o.Log), prober: newProber(o.Prober)}
+	p := &Proxy{Options: o, requests: newRequests(), in: newInbox(o.Feeds, o.Facts, time.Now), logs: newLogs(o.Log),
+		prober: newProber(o.Prober)}
 	p.progress.init(o.Kernel, o.Log)
 	p.reading.kernel = o.Kernel
 	p.merger.Before = o.Before

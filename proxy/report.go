@@ -33,9 +33,10 @@ type Report struct {
 	// Repairs are the ops of the plan that undo what another program changed: see plan.Repairs.
 	Repairs []kernel.Op
 
-	Steps int   // ops of the plan; a kept Snapshot has only this number
-	Left  int   // ops that the plan left to the next sync, which follows at once: see stops
-	Err   error // a *kernel.ApplyError, or why the sync failed before its plan: Plan then has what was done without a reading
+	Steps int // ops of the plan; a kept Snapshot has only this number
+	Left  int // ops that the plan left to the next sync, which follows at once: see stops
+	// a *kernel.ApplyError, or why the sync failed before its plan: Plan then has what was done without a reading
+	Err error
 
 	// Asked is the number of the last request (see Proxy.Check) for a full check that
 	// was made by this sync or an earlier one.

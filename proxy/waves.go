@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// stops reports whether a plan stops after a wave (see kernel/plan/DESIGN.md), because newer input is waiting: a table,
-// health, node facts, a configuration, probe answers, rules that another program changed, or a deadline that has passed. Otherwise a change would wait
-// until the last service is loaded. A plan also stops if ctx ends.
+// stops reports whether a plan stops after a wave (see kernel/plan/DESIGN.md), because newer input is
+// waiting: a table, health, node facts, a configuration, probe answers, rules that another program changed,
+// or a deadline that has passed. Otherwise a change would wait until the last service is loaded. A plan also
+// stops if ctx ends.
 //
 // A plan runs for at least as long as the sync took to make it, and until the next sync is due. So planning takes at
 // most half of the time, and each plan makes progress.

@@ -46,7 +46,8 @@ func (s *Service) Addresses(yield func(Address) bool) {
 		}
 	}
 	if s.HealthChecked() {
-		yield(Address{Kind: KindHealthCheck, Port: s.HealthCheckNodePort, Protocol: TCP, Index: -1, Policy: s.ExternalTrafficPolicy})
+		yield(Address{Kind: KindHealthCheck, Port: s.HealthCheckNodePort, Protocol: TCP, Index: -1,
+			Policy: s.ExternalTrafficPolicy})
 	}
 }
 
@@ -70,12 +71,13 @@ func (s *Service) portAddresses(i int, yield func(Address) bool) bool {
 	if p.NodePort == 0 || s.Type != NodePort && s.Type != LoadBalancer {
 		return true
 	}
-	return yield(Address{Kind: KindNodePort, Port: p.NodePort, Protocol: p.Protocol, Index: i, Policy: s.Policy(KindNodePort)})
+	return yield(Address{Kind: KindNodePort, Port: p.NodePort, Protocol: p.Protocol, Index: i,
+		Policy: s.Policy(KindNodePort)})
 }
 
-// VIPs yields the addresses at which a node serves a service: cluster IPs, external IPs, load balancer IPs. It omits load
-// balancer IPs of mode Proxy, whose traffic arrives at node ports or endpoints. It yields an address twice if the service
-// has it twice.
+// VIPs yields the addresses at which a node serves a service: cluster IPs, external IPs, load balancer IPs.
+// It omits load balancer IPs of mode Proxy, whose traffic arrives at node ports or endpoints. It yields an
+// address twice if the service has it twice.
 func (s *Service) VIPs(yield func(AddressKind, netip.Addr) bool) {
 	if !s.Type.Serves() {
 		return

@@ -40,7 +40,8 @@ func (c Claim) mark() uint32 {
 
 // Compare orders claims: node ports first, then by address.
 func (c Claim) Compare(o Claim) int {
-	return cmp.Or(c.Addr.Compare(o.Addr), cmp.Compare(c.Port, o.Port), cmp.Compare(c.Protocol, o.Protocol), compareBools(c.Endpoint, o.Endpoint))
+	return cmp.Or(c.Addr.Compare(o.Addr), cmp.Compare(c.Port, o.Port), cmp.Compare(c.Protocol, o.Protocol),
+		compareBools(c.Endpoint, o.Endpoint))
 }
 
 func compareBools(a, b bool) int {

@@ -127,10 +127,11 @@ func (d Delta) Counts() (added, changed, removed int) {
 }
 
 // keepsClaims reports whether a change of tables, given per table, cannot change which service has an
-// address. That is so if only endpoints differ, and no address that came or went is a VIP of any table, which isVIP
-// says of some addresses. In a free table services may come, go and change: nothing in it was contested, and it is the only
-// one that has services.
-func keepsClaims(deltas []Delta, before, now []Table, free func(table int) bool, isVIP func(map[netip.Addr]bool) bool) bool {
+// address. That is so if only endpoints differ, and no address that came or went is a VIP of any table, which
+// isVIP says of some addresses. In a free table services may come, go and change: nothing in it was
+// contested, and it is the only one that has services.
+func keepsClaims(deltas []Delta, before, now []Table, free func(table int) bool,
+	isVIP func(map[netip.Addr]bool) bool) bool {
 	came := newcomers{endpoints: map[netip.Addr]bool{}}
 	only := -1 // the table in which more than endpoints differ
 	for i, d := range deltas {
@@ -197,12 +198,14 @@ func sameService(a, b *Service) bool {
 		a.ExternalTrafficPolicy == b.ExternalTrafficPolicy && a.InternalTrafficPolicy == b.InternalTrafficPolicy &&
 		a.Affinity == b.Affinity && a.AffinityTimeout == b.AffinityTimeout &&
 		a.HealthCheckNodePort == b.HealthCheckNodePort && a.PublishNotReadyAddresses == b.PublishNotReadyAddresses &&
-		a.AffinityPrefix4 == b.AffinityPrefix4 && a.AffinityPrefix6 == b.AffinityPrefix6 && a.SchedulerFlags == b.SchedulerFlags && a.Weighted == b.Weighted && a.OnePacket == b.OnePacket &&
+		a.AffinityPrefix4 == b.AffinityPrefix4 && a.AffinityPrefix6 == b.AffinityPrefix6 &&
+		a.SchedulerFlags == b.SchedulerFlags && a.Weighted == b.Weighted && a.OnePacket == b.OnePacket &&
 		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler && a.Forward == b.Forward &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
 		(a.Announce == nil) == (b.Announce == nil) && (a.Announce == nil || *a.Announce == *b.Announce) &&
 		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
-		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) && equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
+		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) &&
+		equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
 		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld) &&
 		slices.Equal(a.Legacy, b.Legacy)
 }

@@ -53,7 +53,8 @@ func Describe(before, now Table, d Delta, most int) []Described {
 // offer says what a service that came or went has: "3 addresses, 2 ports, 4 endpoints".
 func offer(s *Service) string {
 	return strings.Join([]string{
-		Count(len(s.ClusterIPs)+len(s.ExternalIPs)+len(s.LoadBalancerIPs), "address"), Count(len(s.Ports), "port"), Count(len(s.Endpoints), "endpoint"),
+		Count(len(s.ClusterIPs)+len(s.ExternalIPs)+len(s.LoadBalancerIPs), "address"), Count(len(s.Ports), "port"),
+		Count(len(s.Endpoints), "endpoint"),
 	}, ", ")
 }
 
@@ -130,7 +131,8 @@ func endpointText(e *Endpoint) string {
 
 // undescribed are the fields that are not compared as the others: names and addresses are the same, endpoints are
 // compared one by one, what is withheld has warnings of its own, and Weighted follows from weights and scheduler.
-var undescribed = map[string]bool{"Weighted": true, "Namespace": true, "Name": true, "Addr": true, "Endpoints": true, "Withheld": true, "Origin": true, "Unset": true}
+var undescribed = map[string]bool{"Weighted": true, "Namespace": true, "Name": true, "Addr": true, "Endpoints": true,
+	"Withheld": true, "Origin": true, "Unset": true}
 
 // addFields adds the fields of two structs that differ, under their names in services.toml as a rule. It reads
 // the fields by reflection, so that a new one is described, too.

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Doubts returns problems of services that are served: they are probably not as they were meant, or this node prevents a
-// part of them. They are in order of file and line, at most maxDoubts per file. Services without a file, which an API
-// server accepted as they are, have none but for values with leading zeros.
+// Doubts returns problems of services that are served: they are probably not as they were meant, or this node
+// prevents a part of them. They are in order of file and line, at most maxDoubts per file. Services without a
+// file, which an API server accepted as they are, have none but for values with leading zeros.
 func Doubts(host HostFacts, t Table) []Problem {
 	j := &judgement{host: host}
 	for i := range t.Services.Len() {
@@ -74,7 +74,9 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 // at the families of those that are reached by a tunnel.
 func (d *doubts) concernsAll(host HostFacts, t Table, delta Delta) bool {
 	j := &judgement{host: host}
-	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool { return j.overhead(t.Services.At(c.Is)) > 0 })
+	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool {
+		return j.overhead(t.Services.At(c.Is)) > 0
+	})
 }
 
 // again checks a service that may have changed, if it is still there, at an index.

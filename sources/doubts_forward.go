@@ -9,7 +9,8 @@ import (
 func (j *judgement) forward(s *Service) {
 	if s.Forward == "" && j.host.Forward.Unchanged() {
 		if why := s.changesPort(); why != "" {
-			j.doubt(s, "it is masqueraded, not forwarded by %q, the node's default: %s; forward = %q says so", j.host.Forward, why, Masquerade)
+			j.doubt(s, "it is masqueraded, not forwarded by %q, the node's default: %s; forward = %q says so", j.host.Forward,
+				why, Masquerade)
 		}
 	}
 }
@@ -41,8 +42,10 @@ func (j *judgement) tunnels(t Table) {
 		others = fmt.Sprintf(" (here and in %d more)", n-1)
 	}
 	by, bytes := first.Forwarding(j.host.Forward), j.overhead(first)
-	j.doubt(first, "forward = %q adds %d bytes%s: clients that send packets of %d bytes must learn a smaller MTU by ICMP; a larger MTU towards the endpoints, "+
-		"or advmss %d on their routes to clients, spares that", by, bytes, others, ethernetMTU, ethernetMTU-bytes-tcpHeaders(first))
+	j.doubt(first, "forward = %q adds %d bytes%s: clients that send packets of %d bytes must learn a smaller MTU by "+
+		"ICMP; a larger MTU towards the endpoints, "+
+		"or advmss %d on their routes to clients, spares that", by, bytes, others, ethernetMTU,
+		ethernetMTU-bytes-tcpHeaders(first))
 }
 
 // overhead returns how many bytes are added to packets for a service.

@@ -22,8 +22,8 @@ const (
 	CheckAgent CheckType = "agent" // read the text of an HAProxy agent: "up", "drain", "75%"
 )
 
-// ExecUser runs the programs of checks of type exec, unless svcproxy.toml names another user (health.execUser). The packages
-// make it.
+// ExecUser runs the programs of checks of type exec, unless svcproxy.toml names another user
+// (health.execUser). The packages make it.
 const ExecUser = "svcproxy-check"
 
 // ExecDirs are the directories that may have programs of checks of type exec, unless svcproxy.toml names others
@@ -32,7 +32,8 @@ func ExecDirs() []string { return []string{"/etc/svcproxy/checks", "/usr/lib/svc
 
 // CheckTypes lists the types, in the order in which documentation has them.
 func CheckTypes() []CheckType {
-	return []CheckType{CheckTCP, CheckHTTP, CheckHTTPS, CheckTLS, CheckDNS, CheckGRPC, CheckUDP, CheckPing, CheckExec, CheckAgent}
+	return []CheckType{CheckTCP, CheckHTTP, CheckHTTPS, CheckTLS, CheckDNS, CheckGRPC, CheckUDP, CheckPing, CheckExec,
+		CheckAgent}
 }
 
 // Protocol returns what an endpoint's port must speak for a check of this type; 0 if no port is probed.
@@ -93,14 +94,15 @@ type Probe struct {
 // Via says where a probe goes.
 type Via string
 
-// ViaDirect probes the endpoint's address. ViaVIP also asks whether the endpoint answers for the service's VIP, which only
-// endpoints without masquerading do.
+// ViaDirect probes the endpoint's address. ViaVIP also asks whether the endpoint answers for the service's
+// VIP, which only endpoints without masquerading do.
 const (
 	ViaDirect Via = "" // "direct" in files
 	ViaVIP    Via = "vip"
 )
 
-// Way is how packets for a VIP reach an endpoint on this node. The zero value is a probe of the endpoint's address alone.
+// Way is how packets for a VIP reach an endpoint on this node. The zero value is a probe of the endpoint's
+// address alone.
 type Way struct {
 	VIP4, VIP6 netip.Addr
 	Forward    Forward // not Masquerade

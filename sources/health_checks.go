@@ -17,8 +17,9 @@ type resolvable struct {
 	way   Way
 }
 
-// OnNode returns the table with the defaults of HealthCheck.OnNode. scheduler is that of services that name none: a
-// default for slow start does not count under schedulers that cannot do it. The Way of defaults is the node's. A table without health checks is returned as it is.
+// OnNode returns the table with the defaults of HealthCheck.OnNode. scheduler is that of services that name
+// none: a default for slow start does not count under schedulers that cannot do it. The Way of defaults is
+// the node's. A table without health checks is returned as it is.
 func (c *Checks) OnNode(t Table, defaults HealthCheck, scheduler string) Table {
 	last := t
 	if d, ok := t.knownSince(c.last); ok && d.OnlyEndpoints() && c.defaults == defaults && c.scheduler == scheduler {

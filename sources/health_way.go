@@ -19,8 +19,8 @@ func (s *Service) way(node Way) Way {
 	return w
 }
 
-// probedVIP returns the VIP of a family that clients use most likely: of load balancer IPs, external IPs and cluster IPs the
-// first one. It is invalid if there is none.
+// probedVIP returns the VIP of a family that clients use most likely: of load balancer IPs, external IPs and
+// cluster IPs the first one. It is invalid if there is none.
 func (s *Service) probedVIP(v6 bool) (vip netip.Addr) {
 	var kind AddressKind
 	for k, a := range s.VIPs {
@@ -37,15 +37,19 @@ func (v *validation) viaVIP(s *Service) {
 	switch {
 	case p.Via != ViaVIP:
 	case s.Forward == Masquerade:
-		v.refuse(s, `health check: via = "vip" needs forward = "direct", "ipip" or "gue": masqueraded packets have the endpoint's address, not the VIP`)
+		v.refuse(s, `health check: via = "vip" needs forward = "direct", "ipip" or "gue": masqueraded packets have the `+
+			`endpoint's address, not the VIP`)
 	case p.Mark != 0 || p.Interface != "":
-		v.refuse(s, `health check: via = "vip" cannot have mark or interface: such probes take the way of the service's packets`)
+		v.refuse(s, `health check: via = "vip" cannot have mark or interface: such probes take the way of the service's `+
+			`packets`)
 	}
 }
 
 // viaVIP warns of checks with ViaVIP of a service that the node masquerades.
 func (j *judgement) viaVIP(s *Service) {
-	if s.HealthCheck.Probe.Via == ViaVIP && s.Forward != Masquerade && (j.host.onlyMasquerades() || !s.Forwarding(j.host.Forward).Unchanged()) {
-		j.doubt(s, `health check: via = "vip" has no effect: this node masquerades the service, so probes go to the endpoints' addresses alone`)
+	if s.HealthCheck.Probe.Via == ViaVIP && s.Forward != Masquerade &&
+		(j.host.onlyMasquerades() || !s.Forwarding(j.host.Forward).Unchanged()) {
+		j.doubt(s, `health check: via = "vip" has no effect: this node masquerades the service, so probes go to the `+
+			`endpoints' addresses alone`)
 	}
 }

@@ -84,7 +84,8 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 
 // equal reports whether two facts are equal.
 func (h *HostFacts) equal(o *HostFacts) bool {
-	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler && h.ClusterIPsKeepClients == o.ClusterIPsKeepClients &&
+	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler &&
+		h.ClusterIPsKeepClients == o.ClusterIPsKeepClients &&
 		h.Forward == o.Forward && h.MTU == o.MTU &&
 		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
 		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)

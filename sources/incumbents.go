@@ -28,7 +28,8 @@ type Holding struct {
 }
 
 func (a Incumbent) compare(b Incumbent) int {
-	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.File, b.File), strings.Compare(a.Service, b.Service))
+	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(a.File, b.File),
+		strings.Compare(a.Service, b.Service))
 }
 
 func (h Holding) compare(o Holding) int {
@@ -47,7 +48,8 @@ func incumbents(t Table, held []Holding) Incumbents {
 }
 
 func (in Incumbents) served(s *Service) bool {
-	_, found := slices.BinarySearchFunc(in.Services, Incumbent{s.Origin.Source, s.Origin.File, s.FullName()}, Incumbent.compare)
+	_, found := slices.BinarySearchFunc(in.Services, Incumbent{s.Origin.Source, s.Origin.File, s.FullName()},
+		Incumbent.compare)
 	return found
 }
 

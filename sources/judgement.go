@@ -71,12 +71,14 @@ func (j *judgement) listeners(s *Service) {
 
 // scheduler warns of a scheduler that the kernel lacks, and of weights that it ignores.
 func (j *judgement) scheduler(s *Service) {
-	if s.Scheduler != "" && j.host.Schedulers != nil && !slices.Contains(j.host.Schedulers, s.Scheduler) && CheckScheduler(s.Scheduler) == nil {
+	if s.Scheduler != "" && j.host.Schedulers != nil && !slices.Contains(j.host.Schedulers, s.Scheduler) &&
+		CheckScheduler(s.Scheduler) == nil {
 		j.doubt(s, "this kernel has no scheduler %q: the module is ip_vs_%s", s.Scheduler, s.Scheduler)
 	}
 	scheduler := j.host.scheduler(s)
 	if n, most := ofOneFamily(s.Endpoints), buckets[scheduler]; most > 0 && n > most {
-		j.doubt(s, "scheduler %q has a table of %d entries with most kernels, so some of the %d endpoints get no connection: \"wrr\" or \"lc\" would use all", scheduler, most, n)
+		j.doubt(s, "scheduler %q has a table of %d entries with most kernels, so some of the %d endpoints get no "+
+			"connection: \"wrr\" or \"lc\" would use all", scheduler, most, n)
 	}
 	if !IgnoresWeights(scheduler) {
 		return
@@ -177,5 +179,6 @@ func (j *judgement) unmasqueraded(t Table) {
 	if n > 1 {
 		others = fmt.Sprintf(" (here and in %d more)", n-1)
 	}
-	j.doubt(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their replies must be routed back through this node", others)
+	j.doubt(first, "cluster IP without clusterCIDR or masqueradeAll%s: endpoints see the client's address, so their "+
+		"replies must be routed back through this node", others)
 }

@@ -5,7 +5,8 @@ import "slices"
 // MostConnections is the largest limit of connections that an endpoint can have: ipvsadm takes no larger one.
 const MostConnections = 1<<31 - 1
 
-// limits applies the rules about an endpoint's limit of connections. IPVS refuses a lower threshold above the upper one.
+// limits applies the rules about an endpoint's limit of connections. IPVS refuses a lower threshold above the
+// upper one.
 func (v *validation) limits(s *Service, e *Endpoint) {
 	switch most, resume := e.MaxConnections, e.ResumeConnections; {
 	case most > MostConnections:
@@ -24,8 +25,10 @@ func (j *judgement) limits(s *Service) {
 	}
 	switch {
 	case j.host.Mode == ModeIPTables:
-		j.doubt(s, "maxConnections has no effect: mode iptables does not count the connections of an endpoint, modes ipvs and userspace do")
+		j.doubt(s, "maxConnections has no effect: mode iptables does not count the connections of an endpoint, modes ipvs "+
+			"and userspace do")
 	case j.host.scheduler(s) == "dh":
-		j.doubt(s, `scheduler "dh" refuses all clients of a VIP while its endpoint is at maxConnections: "mh" gives them another endpoint`)
+		j.doubt(s, `scheduler "dh" refuses all clients of a VIP while its endpoint is at maxConnections: "mh" gives them `+
+			`another endpoint`)
 	}
 }

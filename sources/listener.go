@@ -174,7 +174,8 @@ func (h *HostFacts) listens(s *Service, a *Address, served func(Claim) bool) (te
 	if s.Origin.Source == APIServer || s.Origin.Source == Manifest || served(a.Claim()) {
 		return fmt.Sprintf("%s listens on %s of this host too, and gets no new connections", l.Program, a.Claim()), false
 	}
-	return fmt.Sprintf("%s listens on %s of this host, and would get no new connections: stop it, or set takeHostPorts = true",
+	return fmt.Sprintf("%s listens on %s of this host, and would get no new connections: stop it, or set takeHostPorts "+
+		"= true",
 		l.Program, a.Claim()), true
 }
 

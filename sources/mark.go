@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// FWMark is the protocol of the only port of a service by firewall mark. The kernel's tables have the same number for it.
+// FWMark is the protocol of the only port of a service by firewall mark. The kernel's tables have the same
+// number for it.
 const FWMark Protocol = 255
 
 // markAddr holds a firewall mark in its last four bytes, as the kernel's tables do: see kernel.FWMark.
@@ -52,7 +53,8 @@ func (h *HostFacts) leavesMark(s *Service) string {
 	case h.onlyMasquerades():
 		return markClaim(s.FWMark).String() + ": only mode ipvs balances by marks"
 	case s.FWMark&h.MasqueradeMark != 0:
-		return fmt.Sprintf("%s: its bit %#x masquerades on this node, as iptables.masqueradeBit says", markClaim(s.FWMark), h.MasqueradeMark)
+		return fmt.Sprintf("%s: its bit %#x masquerades on this node, as iptables.masqueradeBit says", markClaim(s.FWMark),
+			h.MasqueradeMark)
 	}
 	return ""
 }
@@ -64,7 +66,8 @@ func (v *validation) mark(s *Service) {
 	}
 	switch {
 	case s.Type != ClusterIP || len(s.ClusterIPs)+len(s.ExternalIPs)+len(s.LoadBalancerIPs)+len(s.SourceRanges) > 0:
-		v.refuse(s, "fwmark = %d and addresses: whoever marks packets chooses them by address and port; give one or the other", s.FWMark)
+		v.refuse(s, "fwmark = %d and addresses: "+
+			"whoever marks packets chooses them by address and port; give one or the other", s.FWMark)
 	case !slices.Equal(s.Ports, markPorts()):
 		v.refuse(s, "fwmark = %d and ports: packets keep their port", s.FWMark)
 	case s.ExternalTrafficPolicy == Local || s.InternalTrafficPolicy == Local:
@@ -73,14 +76,16 @@ func (v *validation) mark(s *Service) {
 		v.refuse(s, "fwmark = %d has no address: healthCheckNodePort and announce have no effect", s.FWMark)
 	}
 	if s.FWMark&(masqueradeMark|dropMark) != 0 {
-		v.refuse(s, "fwmark = %d (%#x) has a bit that Kubernetes and svcproxy use: %#x masquerades, %#x drops", s.FWMark, s.FWMark, masqueradeMark, dropMark)
+		v.refuse(s, "fwmark = %d (%#x) has a bit that Kubernetes and svcproxy use: %#x masquerades, %#x drops", s.FWMark,
+			s.FWMark, masqueradeMark, dropMark)
 	}
 	if s.Affinity != AffinityClientIP {
 		return
 	}
 	for _, e := range s.Endpoints {
 		if slices.ContainsFunc(e.Ports, func(p EndpointPort) bool { return p.Port != 0 }) {
-			v.refuse(s, "endpoint %s: with fwmark and sessionAffinity IPVS keeps the packet's port: give the address alone", e.Addr)
+			v.refuse(s, "endpoint %s: with fwmark and sessionAffinity IPVS keeps the packet's port: give the address alone",
+				e.Addr)
 		}
 	}
 }

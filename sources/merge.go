@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// Merge makes one table of several, for a node. Of two services with the same name it leaves one out. Two services
-// may ask for the same VIP and port or the same node port, or the VIP of one may be an endpoint of the other. Then it
-// withholds that part from one of them: see Service.Withheld. It also withholds a VIP that is the node's default
-// gateway, and services for which the node has no room: see bound. Each is a problem that names both services. The earlier service wins; the tables come in the order static,
-// files by path, API server. A Merger also prefers services that were served before.
+// Merge makes one table of several, for a node. Of two services with the same name it leaves one out. Two
+// services may ask for the same VIP and port or the same node port, or the VIP of one may be an endpoint of
+// the other. Then it withholds that part from one of them: see Service.Withheld. It also withholds a VIP that
+// is the node's default gateway, and services for which the node has no room: see bound. Each is a problem
+// that names both services. The earlier service wins; the tables come in the order static, files by path, API
+// server. A Merger also prefers services that were served before.
 //
 // Merge changes no argument. The merged table may share its services with an argument.
 func Merge(host HostFacts, tables ...Table) (merged Table, problems []Problem) {
@@ -123,7 +124,8 @@ func (v *verdict) marks(host HostFacts, tables []Table) {
 
 // cutOff withholds one VIP.
 func (v *verdict) cutOff(at place, vip netip.Addr) {
-	v.withhold(at, Withheld{Claim{Addr: vip}, "VIP " + vip.String() + " is this node's default gateway: bound here it would cut the node off"})
+	v.withhold(at, Withheld{Claim{Addr: vip}, "VIP " + vip.String() + " is this node's default gateway: bound here it " +
+		"would cut the node off"})
 }
 
 func (v *verdict) withhold(at place, w Withheld) {

@@ -71,7 +71,8 @@ func (m *Merged) Decided(vip netip.Addr) bool {
 func (m *Merger) Merge(host HostFacts, missing []string, tables ...Table) Merged {
 	deltas := m.compare(tables)
 	m.sum = m.size(deltas, tables)
-	decide := m.found.full || !m.sum.within(host.most()) || !m.ran || !host.sameNode(&m.host) || deltas == nil || !m.keepsClaims(&host, deltas, tables) ||
+	decide := m.found.full || !m.sum.within(host.most()) || !m.ran || !host.sameNode(&m.host) || deltas == nil ||
+		!m.keepsClaims(&host, deltas, tables) ||
 		slices.ContainsFunc(deltas, func(d Delta) bool { return d.Moved || d.Shifted && len(m.found.of) > 0 })
 	if decide {
 		before := m.last
@@ -113,7 +114,9 @@ func (m *Merger) keepsClaims(host *HostFacts, deltas []Delta, tables []Table) bo
 			!m.merged.Services.Same(m.tables[i].Services) {
 			return false
 		}
-		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool { return c.Is >= 0 && host.withholds(tables[i].Services.At(c.Is)) })
+		return !slices.ContainsFunc(deltas[i].Changes, func(c Change) bool {
+			return c.Is >= 0 && host.withholds(tables[i].Services.At(c.Is))
+		})
 	}
 	return keepsClaims(deltas, m.tables, tables, free, m.hasVIP)
 }
@@ -178,9 +181,9 @@ func (m *Merger) compare(tables []Table) []Delta {
 	return deltas
 }
 
-// delta returns what differs in the merged table if the verdict still holds. If services come or go, or the merged table
-// shares all of one table, that is what differs in the only table that has any. Otherwise the merged tables have the same
-// services at the same indexes.
+// delta returns what differs in the merged table if the verdict still holds. If services come or go, or the
+// merged table shares all of one table, that is what differs in the only table that has any. Otherwise the
+// merged tables have the same services at the same indexes.
 func (v *verdict) delta(deltas []Delta, tables []Table, merged Table) Delta {
 	var d Delta
 	for i, of := range deltas {

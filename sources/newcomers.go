@@ -40,8 +40,8 @@ func (n *newcomers) add(services Services, i int) bool {
 	return true
 }
 
-// contested reports whether a service of the table may claim what a newcomer does, or have as a VIP what another one has
-// as an endpoint.
+// contested reports whether a service of the table may claim what a newcomer does, or have as a VIP what
+// another one has as an endpoint.
 func (n *newcomers) contested(t Table) bool {
 	for i, s := range t.Services.All() {
 		for _, a := range s.VIPs {

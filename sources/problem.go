@@ -88,8 +88,8 @@ func (e *RejectedError) Unwrap() []error {
 	return errs
 }
 
-// Exit is the exit code of proxy/cli for a file that is not valid, or for a missing permission if that is all. There is no
-// hint: each problem says what would be right.
+// Exit is the exit code of proxy/cli for a file that is not valid, or for a missing permission if that is
+// all. There is no hint: each problem says what would be right.
 func (e *RejectedError) Exit() (code int, hint string) {
 	if len(e.Problems) > 0 && !slices.ContainsFunc(e.Problems, func(p Problem) bool { return !p.Denied }) {
 		return 5, ""
@@ -114,7 +114,8 @@ func WordsFor(source string) Words {
 		}
 	}
 	name := "source " + source
-	return Words{Name: name, Refused: name + " is refused", Waiting: name + " has not delivered yet", Good: name + " is good again"}
+	return Words{Name: name, Refused: name + " is refused", Waiting: name + " has not delivered yet",
+		Good: name + " is good again"}
 }
 
 // Complaint is what is wrong with a source, for people. The lines of files begin with their name, and need no other.

@@ -36,9 +36,9 @@ const DefaultScheduler = "rr"
 // no connection, and no virtual server with more real servers than entries can be changed to mh.
 var buckets = map[string]int{"sh": 256, "dh": 256, "mh": 4093}
 
-// SchedulerOn returns the scheduler of the service on a node with this default, "" for none: then it is rr, or wrr if the
-// weights in the service's file differ. Weights of drains, health checks and slow starts do not count: a scheduler that
-// changes with these would move connections.
+// SchedulerOn returns the scheduler of the service on a node with this default, "" for none: then it is rr,
+// or wrr if the weights in the service's file differ. Weights of drains, health checks and slow starts do not
+// count: a scheduler that changes with these would move connections.
 func (s *Service) SchedulerOn(node string) string {
 	switch {
 	case s.Scheduler != "":
@@ -62,8 +62,8 @@ func DifferentWeights(endpoints []Endpoint) bool {
 	return least < most
 }
 
-// IgnoresWeights reports whether a scheduler treats all weights but 0 as equal. Under each of them an endpoint of weight
-// 0 gets no new connections. See the kernel's ip_vs_rr.c, ip_vs_lc.c and ip_vs_dh.c.
+// IgnoresWeights reports whether a scheduler treats all weights but 0 as equal. Under each of them an
+// endpoint of weight 0 gets no new connections. See the kernel's ip_vs_rr.c, ip_vs_lc.c and ip_vs_dh.c.
 func IgnoresWeights(scheduler string) bool {
 	return scheduler == "rr" || scheduler == "lc" || scheduler == "dh"
 }
@@ -139,13 +139,15 @@ func (v *validation) schedulerFlags(s *Service) {
 // schedulerFlags warns of flags with which clients are refused, and of what the mode does not have.
 func (j *judgement) schedulerFlags(s *Service) {
 	if s.SchedulerFlags != 0 && s.SchedulerFlags&FlagFallback == 0 && (s.Scheduler == "sh" || s.Scheduler == "mh") {
-		j.doubt(s, "schedulerFlags without %q: clients of an endpoint that drains, is down or is full are refused", s.Scheduler+"-fallback")
+		j.doubt(s, "schedulerFlags without %q: clients of an endpoint that drains, is down or is full are refused",
+			s.Scheduler+"-fallback")
 	}
 	switch {
 	case !s.OnePacket:
 	case j.host.onlyMasquerades():
 		j.doubt(s, "onePacket has no effect: in mode %s all datagrams of a flow go to one endpoint", j.host.Mode)
 	case !s.Forwarding(j.host.Forward).Unchanged():
-		j.doubt(s, `onePacket with masquerading: IPVS forgets each datagram, so replies do not reach the client: right for protocols without replies, else forward = %q`, Direct)
+		j.doubt(s, `onePacket with masquerading: IPVS forgets each datagram, so replies do not reach the client: right for `+
+			`protocols without replies, else forward = %q`, Direct)
 	}
 }

@@ -14,8 +14,9 @@ type Size struct {
 	Probes   int // endpoints with a health check, times the ports that it asks
 }
 
-// MostPorts and MostEndpoints are how many of each a service may have. Frontends number ports with 15 bits. IPVS walks over
-// the endpoints of a virtual server for each new connection, so 100,000 are far more than anyone has.
+// MostPorts and MostEndpoints are how many of each a service may have. Frontends number ports with 15 bits.
+// IPVS walks over the endpoints of a virtual server for each new connection, so 100,000 are far more than
+// anyone has.
 const (
 	MostPorts     = 10_000
 	MostEndpoints = 100_000
@@ -23,7 +24,8 @@ const (
 
 // TooManyPorts says why a service with n ports is refused.
 func TooManyPorts(n int) string {
-	return fmt.Sprintf("%d ports, and a service has at most %d: fwmark instead of addresses and ports serves any number of them", n, MostPorts)
+	return fmt.Sprintf("%d ports, and a service has at most %d: fwmark instead of addresses and ports serves any number "+
+		"of them", n, MostPorts)
 }
 
 // Most is the size of the largest table that is served, in all services together, and of the largest file. A real
@@ -31,8 +33,8 @@ func TooManyPorts(n int) string {
 // health checks every 5 s take a tenth of a processor (svcproxy-limits(7)), so 250,000 take one.
 var Most = Size{Virtuals: 250_000, Reals: 1_000_000, Guards: 1_000_000, Probes: 250_000}
 
-// mostRules is Most for mode iptables, where each real server and virtual server is a rule. The kernel takes 50,000 rules
-// a second, and one change of rules at a time.
+// mostRules is Most for mode iptables, where each real server and virtual server is a rule. The kernel takes
+// 50,000 rules a second, and one change of rules at a time.
 var mostRules = Size{Virtuals: 20_000, Reals: 100_000, Guards: 100_000, Probes: Most.Probes}
 
 // most returns the size of the largest table that the node serves.
@@ -137,11 +139,12 @@ func (z Size) within(most Size) bool {
 // share returns the largest part of another size's numbers, in millionths.
 func (z Size) share(most Size) int {
 	part := func(a, b int) int { return int(float64(a) / float64(b) * 1e6) }
-	return max(part(z.Virtuals, most.Virtuals), part(z.Reals, most.Reals), part(z.Guards, most.Guards), part(z.Probes, most.Probes))
+	return max(part(z.Virtuals, most.Virtuals), part(z.Reals, most.Reals), part(z.Guards, most.Guards),
+		part(z.Probes, most.Probes))
 }
 
-// Excess says why a service of this shape is too much where others come to a sum already: the product, the sum, the limit,
-// and what would be right. It is "" if the service fits.
+// Excess says why a service of this shape is too much where others come to a sum already: the product, the
+// sum, the limit, and what would be right. It is "" if the service fits.
 func (h Shape) Excess(others, most Size) string {
 	own := h.Size()
 	sum := others.Plus(own)
@@ -151,9 +154,11 @@ func (h Shape) Excess(others, most Size) string {
 		factors, hint  string
 	}{
 		{"virtual servers", own.Virtuals, sum.Virtuals, most.Virtuals, h.fronts(), h.other()},
-		{"real servers", own.Reals, sum.Reals, most.Reals, h.fronts() + " x " + Count(h.Endpoints4+h.Endpoints6, "endpoint"), h.other()},
+		{"real servers", own.Reals, sum.Reals, most.Reals, h.fronts() + " x " + Count(h.Endpoints4+h.Endpoints6, "endpoint"),
+			h.other()},
 		{"rules for source ranges", own.Guards, sum.Guards, most.Guards,
-			Count(h.Guarded, "VIP") + " x " + Count(h.Ports, "port") + " x " + Count(h.Ranges, "range"), "give fewer and larger loadBalancerSourceRanges"},
+			Count(h.Guarded, "VIP") + " x " + Count(h.Ports, "port") + " x " +
+				Count(h.Ranges, "range"), "give fewer and larger loadBalancerSourceRanges"},
 		{"probes", own.Probes, sum.Probes, most.Probes, h.asked(), h.lessProbes()},
 	} {
 		switch {
@@ -161,7 +166,8 @@ func (h Shape) Excess(others, most Size) string {
 		case x.own == x.sum:
 			return fmt.Sprintf("%s are %d %s, and at most %d are served: %s", x.factors, x.own, x.what, x.most, x.hint)
 		default:
-			return fmt.Sprintf("%s are %d %s, with those of other services %d, and at most %d are served: %s", x.factors, x.own, x.what, x.sum, x.most, x.hint)
+			return fmt.Sprintf("%s are %d %s, with those of other services %d, and at most %d are served: %s", x.factors, x.own,
+				x.what, x.sum, x.most, x.hint)
 		}
 	}
 	return ""

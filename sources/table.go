@@ -90,7 +90,8 @@ type Service struct {
 	LoadBalancerIPs []VIP
 	SourceRanges    []netip.Prefix // clients that may use the LoadBalancerIPs, host bits masked; none = all
 
-	FWMark uint32 // serves the packets with this firewall mark instead of addresses; 0 = none. Ports is then as SetMark sets it
+	// serves the packets with this firewall mark instead of addresses; 0 = none. Ports is then as SetMark sets it
+	FWMark uint32
 
 	Ports []Port // in the order given
 
@@ -111,7 +112,8 @@ type Service struct {
 	Forward                  Forward        // "" = the node's default, where the service allows it
 	DrainTimeout             *time.Duration // nil = the node's default; 0 = until the last connection ends
 	Announce                 *bool          // nil = external and load balancer IPs
-	HealthCheck              *HealthCheck   // nil = its endpoints are not checked. Services may share one: it never changes
+	// nil = its endpoints are not checked. Services may share one: it never changes
+	HealthCheck *HealthCheck
 
 	Endpoints []Endpoint // sorted by address
 

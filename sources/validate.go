@@ -110,7 +110,8 @@ func hasNodePort(s *Service) bool {
 
 func (v *validation) label(s *Service, what, value string) {
 	if !isLabel(value) {
-		v.refuse(s, "%s %q is not a DNS label: lower-case letters, digits and '-', a letter or digit first and last, at most 63", what, value)
+		v.refuse(s, "%s %q is not a DNS label: lower-case letters, digits and '-', a letter or digit first and last, at "+
+			"most 63", what, value)
 	}
 }
 
@@ -196,7 +197,8 @@ func (v *validation) typed(s *Service) {
 		v.refuse(s, `healthCheckNodePort needs type = "LoadBalancer" and externalTrafficPolicy = "Local"`)
 	}
 	if s.ExternalTrafficPolicy == Local && s.Type == ClusterIP && len(s.ExternalIPs) == 0 {
-		v.refuse(s, `externalTrafficPolicy = "Local" needs something external: a node port, a load balancer IP or an external IP`)
+		v.refuse(s, `externalTrafficPolicy = "Local" needs something external: a node port, a load balancer IP or an `+
+			`external IP`)
 	}
 }
 

@@ -15,7 +15,8 @@ func (v *validation) health(s *Service) {
 		v.refuse(s, "health check: timeout %s is more than 10 times the interval, %s", c.Probe.Timeout, c.Interval)
 	}
 	if c.SlowStart > 0 && s.Scheduler != "" && !SlowStarts(s.Scheduler) {
-		v.refuse(s, "health check: slowStart needs a scheduler that heeds weights and moves no clients: %s, not %s", strings.Join(slowStarters, ", "), s.Scheduler)
+		v.refuse(s, "health check: slowStart needs a scheduler that heeds weights and moves no clients: %s, not %s",
+			strings.Join(slowStarters, ", "), s.Scheduler)
 	}
 	v.probedPort(s, &c.Probe)
 	v.viaVIP(s)
@@ -58,8 +59,10 @@ func (v *validation) probedPort(s *Service, p *Probe) {
 
 func (v *validation) wrongProtocol(s *Service, p *Probe, port Port) {
 	if port.Protocol == UDP {
-		v.refuse(s, "health check: port %d is UDP and needs type udp, dns, ping or exec, not %s; or give the check another port", port.Port, p.Type)
+		v.refuse(s, "health check: port %d is UDP and needs type udp, dns, ping or exec, not %s; or give the check another "+
+			"port", port.Port, p.Type)
 		return
 	}
-	v.refuse(s, "health check: type %s probes %s, and port %d is %s: give the check another port, or another type", p.Type, p.Type.Protocol(), port.Port, port.Protocol)
+	v.refuse(s, "health check: type %s probes %s, and port %d is %s: give the check another port, or another type", p.Type,
+		p.Type.Protocol(), port.Port, port.Protocol)
 }

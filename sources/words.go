@@ -38,8 +38,8 @@ const (
 // IPMode says how packets to a load balancer's address reach the node.
 type IPMode string
 
-// The modes. With IPModeVIP, and by default, packets arrive with the address as their destination. With IPModeProxy they
-// arrive at a node port or an endpoint, and the node does not serve the address.
+// The modes. With IPModeVIP, and by default, packets arrive with the address as their destination. With
+// IPModeProxy they arrive at a node port or an endpoint, and the node does not serve the address.
 const (
 	IPModeDefault IPMode = ""
 	IPModeVIP     IPMode = "VIP"

@@ -17,11 +17,12 @@ import (
 // modulesLimit ends a modprobe that hangs. The kernel loads on demand what is missing then.
 const modulesLimit = 10 * time.Second
 
-// LoadModules loads the modules that the kernel does not have yet, by one run of modprobe. Two at once would use more processor
-// time, since both load what their modules depend on, and would not end sooner (Linux 6.1). The kernel would load each
-// module on demand, by a program of its own, in the middle of the first sync. LoadModules runs nothing if the kernel
-// has them all, or if this process may not load modules: the unit's modprobe has loaded them then. There is no error: a
-// module that the kernel lacks may not be needed, and whatever needs it reports that.
+// LoadModules loads the modules that the kernel does not have yet, by one run of modprobe. Two at once would
+// use more processor time, since both load what their modules depend on, and would not end sooner (Linux
+// 6.1). The kernel would load each module on demand, by a program of its own, in the middle of the first
+// sync. LoadModules runs nothing if the kernel has them all, or if this process may not load modules: the
+// unit's modprobe has loaded them then. There is no error: a module that the kernel lacks may not be needed,
+// and whatever needs it reports that.
 func LoadModules(ctx context.Context, names []string) {
 	if !mayLoadModules() {
 		return
@@ -40,7 +41,8 @@ func loader(root string, names []string) (argv []string) {
 	if unix.Uname(&name) != nil {
 		return nil
 	}
-	builtIn, err := os.ReadFile(filepath.Join(root, "lib/modules", unix.ByteSliceToString(name.Release[:]), "modules.builtin"))
+	builtIn, err := os.ReadFile(filepath.Join(root, "lib/modules", unix.ByteSliceToString(name.Release[:]),
+		"modules.builtin"))
 	program, err2 := os.ReadFile(filepath.Join(root, "proc/sys/kernel/modprobe"))
 	modprobe := strings.TrimSpace(string(program))
 	if err != nil || err2 != nil || modprobe == "" {

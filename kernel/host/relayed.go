@@ -165,7 +165,8 @@ func (b *relayed) Apply(ops []kernel.Op) []error {
 				all = append(all, step{op: op, of: i})
 			}
 			// The relay listens by then.
-			all = append(all, step{op: kernel.Op{Verb: kernel.Remove, Object: op.Object, Was: op.Object}, of: i, below: true, last: true})
+			all = append(all, step{op: kernel.Op{Verb: kernel.Remove, Object: op.Object, Was: op.Object}, of: i, below: true,
+				last: true})
 		}
 	}
 	return b.carry(all, len(ops))

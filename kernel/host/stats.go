@@ -38,7 +38,8 @@ type Tracked struct {
 func (k *Kernel) Stats() Stats {
 	tools := k.tables.Stats()
 	return Stats{
-		Netlink: Netlink{IPVS: k.ipvs.Stats().Stats, Sets: k.sets.Stats(), Links: k.links.Stats(), Conntrack: k.flows.Stats()},
+		Netlink: Netlink{IPVS: k.ipvs.Stats().Stats, Sets: k.sets.Stats(), Links: k.links.Stats(),
+			Conntrack: k.flows.Stats()},
 		Readers: tools.Readers, Writers: tools.Writers,
 		Tracked4: k.tracked(kernel.IPv4), Tracked6: k.tracked(kernel.IPv6),
 	}

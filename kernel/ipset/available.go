@@ -12,7 +12,8 @@ import (
 )
 
 // types are the set types that we use.
-var types = []kernel.SetType{kernel.HashIP, kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet, kernel.BitmapPort}
+var types = []kernel.SetType{kernel.HashIP, kernel.HashIPPort, kernel.HashIPPortIP, kernel.HashIPPortNet,
+	kernel.BitmapPort}
 
 // Available reports whether this kernel has ipset and every type that we use. The kernel loads them
 // when asked. If something is missing, the error is a *kernel.MissingError that names the module.

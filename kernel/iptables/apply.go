@@ -82,7 +82,8 @@ func (w *writer) begin(ctx context.Context) {
 	w.f.cached = false
 	w.in = write(w.ss, w.ops, w.keep)
 	w.tables.writers.Add(1)
-	w.wait = w.tables.start(ctx, w.in.text.String(), w.f.tool.Name+"-restore", "--noflush", fmt.Sprintf("--wait=%d", lockWait))
+	w.wait = w.tables.start(ctx, w.in.text.String(), w.f.tool.Name+"-restore", "--noflush",
+		fmt.Sprintf("--wait=%d", lockWait))
 }
 
 // end waits, and sets the errors of ops that were not carried out.

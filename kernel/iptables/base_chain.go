@@ -159,7 +159,8 @@ func hook(c *nftables.Chain) string {
 // shows reports whether iptables-save shows the chain.
 func (b *baseChains) shows(c *nftables.Chain) bool {
 	f := tableFamilies[c.Table.Family].Family
-	return c.Table.Name == "filter" && slices.Contains(b.nft, f) && (kernel.Chain{Name: c.Name}).BuiltIn() && !slices.Contains(b.hidden, hiddenTable{f, "filter"})
+	return c.Table.Name == "filter" && slices.Contains(b.nft, f) && (kernel.Chain{Name: c.Name}).BuiltIn() &&
+		!slices.Contains(b.hidden, hiddenTable{f, "filter"})
 }
 
 // barrier returns the barrier that a base chain with these rules is, or nothing.
@@ -169,6 +170,7 @@ func barrier(c *nftables.Chain, rules []string) []kernel.Barrier {
 	if c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop {
 		policy = "DROP"
 	}
-	b := kernel.Barrier{Family: f.Family, Hook: hook(c), Name: fmt.Sprintf("nftables %s %s %s", f.name, c.Table.Name, c.Name)}
+	b := kernel.Barrier{Family: f.Family, Hook: hook(c),
+		Name: fmt.Sprintf("nftables %s %s %s", f.name, c.Table.Name, c.Name)}
 	return barred(b, map[string][]string{c.Name: rules}, c.Name, policy, kernel.Names{})
 }

@@ -28,8 +28,8 @@ const lockWait = 5
 // *ExitError if the tool failed, and wraps exec.ErrNotFound if it is not installed.
 type Run func(ctx context.Context, stdin string, argv ...string) (stdout string, err error)
 
-// Start starts what a Run runs, and returns a function that waits for its end. It belongs to the network namespace of the
-// thread that calls Start, whichever thread waits.
+// Start starts what a Run runs, and returns a function that waits for its end. It belongs to the network
+// namespace of the thread that calls Start, whichever thread waits.
 type Start func(ctx context.Context, stdin string, argv ...string) (wait Wait)
 
 // Wait returns what Run would.

@@ -13,8 +13,9 @@ import (
 
 // gateHooks are the built-in chains of each table in which rules of other programs may drop our packets.
 var gateHooks = map[string][]struct{ chain, hook string }{
-	"raw":    {{"PREROUTING", "prerouting"}, {"OUTPUT", "output"}},
-	"mangle": {{"PREROUTING", "prerouting"}, {"INPUT", "input"}, {"FORWARD", "forward"}, {"OUTPUT", "output"}, {"POSTROUTING", "postrouting"}},
+	"raw": {{"PREROUTING", "prerouting"}, {"OUTPUT", "output"}},
+	"mangle": {{"PREROUTING", "prerouting"}, {"INPUT", "input"}, {"FORWARD", "forward"}, {"OUTPUT", "output"},
+		{"POSTROUTING", "postrouting"}},
 	"filter": {{"INPUT", "input"}, {"FORWARD", "forward"}, {"OUTPUT", "output"}},
 }
 
@@ -83,7 +84,8 @@ func (b *baseChains) gates(hidden []hiddenTable) ([]kernel.Gate, error) {
 		}
 		f := tableFamilies[c.Table.Family]
 		w := drops{rules: map[string][]string{c.Name: rulesOf(conn, c)}, owns: func(string) bool { return false }}
-		g := kernel.Gate{Family: f.Family, Hook: hook(c), Name: fmt.Sprintf("nftables %s %s %s", f.name, c.Table.Name, c.Name)}
+		g := kernel.Gate{Family: f.Family, Hook: hook(c),
+			Name: fmt.Sprintf("nftables %s %s %s", f.name, c.Table.Name, c.Name)}
 		found = append(found, w.gate(g, c.Name)...)
 	}
 	return found, nil
@@ -92,7 +94,8 @@ func (b *baseChains) gates(hidden []hiddenTable) ([]kernel.Gate, error) {
 // saved says whether iptables-save shows a chain in one of gateTables.
 func (b *baseChains) saved(c *nftables.Chain, hidden []hiddenTable) bool {
 	f := tableFamilies[c.Table.Family].Family
-	return slices.Contains(gateTables, c.Table.Name) && slices.Contains(b.nft, f) && (kernel.Chain{Name: c.Name}).BuiltIn() && !slices.Contains(hidden, hiddenTable{f, c.Table.Name})
+	return slices.Contains(gateTables, c.Table.Name) && slices.Contains(b.nft, f) &&
+		(kernel.Chain{Name: c.Name}).BuiltIn() && !slices.Contains(hidden, hiddenTable{f, c.Table.Name})
 }
 
 // drops collects the rules of a base chain that end a packet's way.
@@ -113,7 +116,8 @@ func (w *drops) gate(g kernel.Gate, chain string) []kernel.Gate {
 	return []kernel.Gate{g}
 }
 
-// walk adds the rules of a chain for packets with these matches. Behind a rule that may return, the others are doubtful.
+// walk adds the rules of a chain for packets with these matches. Behind a rule that may return, the others
+// are doubtful.
 func (w *drops) walk(chain, matches string, doubtful bool, depth int) {
 	add := func(matches, verdict string) {
 		w.found = append(w.found, kernel.GateRule{Matches: matches, Verdict: verdict, Doubtful: doubtful})

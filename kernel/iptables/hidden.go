@@ -12,9 +12,10 @@ type hiddenTable struct {
 	name string
 }
 
-// hides reports whether iptables-save printed a table as a comment alone. iptables-nft does so, without an error, if any rule
-// in the table is one that iptables cannot express, for example after nft add rule ip filter INPUT ct state established accept.
-// iptables-restore still writes to such a table. Taken for an empty one, it would get our jumps once more in each sync.
+// hides reports whether iptables-save printed a table as a comment alone. iptables-nft does so, without an
+// error, if any rule in the table is one that iptables cannot express, for example after nft add rule ip
+// filter INPUT ct state established accept. iptables-restore still writes to such a table. Taken for an empty
+// one, it would get our jumps once more in each sync.
 func hides(saved, table string) bool {
 	return strings.Contains(saved, "# Table `"+table+"' is incompatible") && !strings.Contains(saved, "\n*"+table+"\n")
 }

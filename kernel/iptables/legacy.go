@@ -44,11 +44,13 @@ type layout struct {
 // next_offset, comefrom and, aligned to 8, the counters.
 var layouts = map[kernel.Family]layout{
 	kernel.IPv4: {
-		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names", module: "/sys/module/iptable_",
+		domain: unix.AF_INET, level: unix.SOL_IP, names: "/proc/thread-self/net/ip_tables_names",
+		module: "/sys/module/iptable_",
 		target: 88, next: 90, counters: 96, size: 112,
 	},
 	kernel.IPv6: {
-		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names", module: "/sys/module/ip6table_",
+		domain: unix.AF_INET6, level: unix.SOL_IPV6, names: "/proc/thread-self/net/ip6_tables_names",
+		module: "/sys/module/ip6table_",
 		target: 140, next: 142, counters: 152, size: 168,
 	},
 }
@@ -112,7 +114,9 @@ func (s *legacyStamp) read() (string, error) {
 		// Only root may read the list, whatever our capabilities. We ask for tables that we write
 		// to, so they will soon exist anyway. Table raw, and the tables of a back end that we do not write, are
 		// asked for if that loads no module.
-		inUse = slices.DeleteFunc(slices.Clone(tables), func(table string) bool { return (table == raw || s.passive) && !s.mayExist(table) })
+		inUse = slices.DeleteFunc(slices.Clone(tables), func(table string) bool {
+			return (table == raw || s.passive) && !s.mayExist(table)
+		})
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("tables in use: %w", err)
 	}

@@ -30,7 +30,8 @@ func (t *Tables) ShareLock(gid int) error {
 // shareLock makes path a file that the group may read. It does not follow a link.
 func shareLock(path string, gid int) error {
 	failed := func(err error) error {
-		return fmt.Errorf("letting group %d use the lock of iptables-legacy: %w", gid, &fs.PathError{Op: "open", Path: path, Err: err})
+		return fmt.Errorf("letting group %d use the lock of iptables-legacy: %w", gid,
+			&fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// removeNFT removes chains from a table of nftables, and the jumps of built-in chains to them, in one commit. It needs no
-// tool. A chain that a chain of another program jumps to is emptied and stays.
+// removeNFT removes chains from a table of nftables, and the jumps of built-in chains to them, in one commit.
+// It needs no tool. A chain that a chain of another program jumps to is emptied and stays.
 func removeNFT(f *family, table string, ops []kernel.Op, which []int) error {
 	if !f.tool.NFT {
 		return errors.New("only iptables-legacy can write the legacy tables")
@@ -59,7 +59,8 @@ func removeNFT(f *family, table string, ops []kernel.Op, which []int) error {
 	return nil
 }
 
-// cutJumps removes the jumps of built-in chains to chains that go. It returns those to which other chains jump that stay.
+// cutJumps removes the jumps of built-in chains to chains that go. It returns those to which other chains
+// jump that stay.
 func cutJumps(conn *nftables.Conn, chains []*nftables.Chain, goes []string) (held []string, err error) {
 	for _, c := range chains {
 		if slices.Contains(goes, c.Name) {

@@ -36,7 +36,8 @@ func (t Tool) String() string {
 
 var (
 	toolNames = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6tables"}
-	protocols = map[kernel.Family]goiptables.Protocol{kernel.IPv4: goiptables.ProtocolIPv4, kernel.IPv6: goiptables.ProtocolIPv6}
+	protocols = map[kernel.Family]goiptables.Protocol{kernel.IPv4: goiptables.ProtocolIPv4,
+		kernel.IPv6: goiptables.ProtocolIPv6}
 )
 
 const packageHint = "apt-get install iptables"

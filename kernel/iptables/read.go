@@ -46,8 +46,8 @@ func (t *Tables) Barriers() ([]kernel.Barrier, error) {
 	return append(all, more...), err
 }
 
-// Hidden returns the tables that iptables-save could not show in the last Read, as "iptables filter". Read gives them as
-// the last Apply left them, without chains after Open.
+// Hidden returns the tables that iptables-save could not show in the last Read, as "iptables filter". Read
+// gives them as the last Apply left them, without chains after Open.
 func (t *Tables) Hidden() []string {
 	var all []string
 	for _, f := range t.families {

@@ -13,10 +13,10 @@ import (
 // lockTries is how often Try waits for the lock.
 const lockTries = 4
 
-// Try reports whether the tools and the kernel take rules. It writes each chain under a name that nothing jumps to, and
-// removes it again, even if ctx ends meanwhile. If a rule is refused the error is a *kernel.MissingError that names the rule.
-// A lock that another program holds for longer than lockTries times lockWait is another error: nothing is missing. Chains of a
-// family that this machine lacks are left out.
+// Try reports whether the tools and the kernel take rules. It writes each chain under a name that nothing
+// jumps to, and removes it again, even if ctx ends meanwhile. If a rule is refused the error is a
+// *kernel.MissingError that names the rule. A lock that another program holds for longer than lockTries times
+// lockWait is another error: nothing is missing. Chains of a family that this machine lacks are left out.
 //
 // Only writing tells: iptables-restore --test of the nf_tables back end does not ask the kernel.
 func (t *Tables) Try(ctx context.Context, chains []kernel.Chain) error {
@@ -63,6 +63,7 @@ func (t *Tables) try(ctx context.Context, f *family, c kernel.Chain) error {
 	}
 	return &kernel.MissingError{
 		What: fmt.Sprintf("%s does not take %s in table %s: %v", f.tool.Name, rule, c.Table, exit),
-		Hint: "load or install the kernel's modules for iptables (xt_*, nft_compat): their names are those of the rule's matches and target",
+		Hint: "load or install the kernel's modules for iptables (xt_*, nft_compat): their names are those of the rule's " +
+			"matches and target",
 	}
 }

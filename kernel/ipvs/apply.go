@@ -50,11 +50,13 @@ type applying struct {
 	rerouted []int // ops whose real server was removed and comes again
 }
 
-// latest says from how many real servers on a new virtual server starts with rr and gets its own scheduler after the last
-// of them. For each real server added the kernel looks for it among all others; then mh rebuilds its lookup table, and wrr
-// walks all of them again. A change of scheduler takes 20 ms, mostly waiting (synchronize_rcu), which few real servers do not
-// repay. Measured with Linux 6.1 in the guest, with rr first and without: 4,000 with wrr 1.1 and 4.6 s, with mh 0.3 and 10.2 s; 50
-// virtual servers of 50 with mh 1.8 and 2.0 s; 100 of 5 with mh 2.0 and 0.5 s. A crash in between leaves rr, which the next diff corrects.
+// latest says from how many real servers on a new virtual server starts with rr and gets its own scheduler
+// after the last of them. For each real server added the kernel looks for it among all others; then mh
+// rebuilds its lookup table, and wrr walks all of them again. A change of scheduler takes 20 ms, mostly
+// waiting (synchronize_rcu), which few real servers do not repay. Measured with Linux 6.1 in the guest, with
+// rr first and without: 4,000 with wrr 1.1 and 4.6 s, with mh 0.3 and 10.2 s; 50 virtual servers of 50 with
+// mh 1.8 and 2.0 s; 100 of 5 with mh 2.0 and 0.5 s. A crash in between leaves rr, which the next diff
+// corrects.
 var latest = map[string]int{"mh": 64, "wrr": 500}
 
 // survey finds the real servers that must wait, and the virtual servers that start with another scheduler.
@@ -128,9 +130,10 @@ func (a *applying) second() {
 	a.restore(set)
 }
 
-// restore gives virtual servers back the scheduler they had if the kernel refused the new one: by then it has removed
-// the old one, and without any it drops new connections (ip_vs_edit_service). mh refuses more real servers than its
-// table has entries (EINVAL); it and others need memory (ENOMEM). set are the new virtual servers that got their scheduler last.
+// restore gives virtual servers back the scheduler they had if the kernel refused the new one: by then it has
+// removed the old one, and without any it drops new connections (ip_vs_edit_service). mh refuses more real
+// servers than its table has entries (EINVAL); it and others need memory (ENOMEM). set are the new virtual
+// servers that got their scheduler last.
 func (a *applying) restore(set []int) {
 	if a.errs == nil || a.dead != nil {
 		return

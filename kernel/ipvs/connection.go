@@ -15,8 +15,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Connection returns what IPVS keeps of a client's connection to a virtual server. It reads all connections, so it is for a
-// question of an operator.
+// Connection returns what IPVS keeps of a client's connection to a virtual server. It reads all connections,
+// so it is for a question of an operator.
 func Connection(v kernel.Virtual, client netip.AddrPort) (kernel.Connection, error) {
 	f, err := os.Open("/proc/thread-self/net/ip_vs_conn")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,8 +34,8 @@ func Connection(v kernel.Virtual, client netip.AddrPort) (kernel.Connection, err
 //	Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
 //	TCP C0000209 9C40 0A600014 0050 0A02010A 1B58 ESTABLISHED     897
 //
-// The template of clients that are kept at a real server has port 0, and the address of their network by the netmask of the
-// virtual server.
+// The template of clients that are kept at a real server has port 0, and the address of their network by the
+// netmask of the virtual server.
 func findConnection(r io.Reader, v kernel.Virtual, client netip.AddrPort) (c kernel.Connection, err error) {
 	network, err := client.Addr().Prefix(int(v.Netmask))
 	if err != nil {

@@ -69,7 +69,8 @@ func (t *Table) tryGUE() error {
 		return err
 	}
 	v := kernel.Virtual{Key: probe, Scheduler: "rr", Netmask: 128}
-	r := kernel.Real{Key: kernel.RealKey{Virtual: probe, Addr: netip.MustParseAddrPort("[100::2]:1")}, Forward: kernel.Tunnel, Tunnel: kernel.GUE, TunnelPort: 1}
+	r := kernel.Real{Key: kernel.RealKey{Virtual: probe, Addr: netip.MustParseAddrPort("[100::2]:1")},
+		Forward: kernel.Tunnel, Tunnel: kernel.GUE, TunnelPort: 1}
 	var b nl.Batch
 	putVirtual(&b, t.family, cmdNewService, v)
 	putReal(&b, t.family, cmdNewDest, &r)

@@ -24,8 +24,8 @@ func (l *limits) dumped(v kernel.VirtualKey, all []dest) {
 	}
 }
 
-// applied notes a real server that is about to be added or changed. What is removed stays noted, since the kernel may refuse
-// that; read forgets it.
+// applied notes a real server that is about to be added or changed. What is removed stays noted, since the
+// kernel may refuse that; read forgets it.
 func (l *limits) applied(verb kernel.Verb, r *kernel.Real) {
 	if verb != kernel.Remove && (r.Upper != 0 || r.Lower != 0) {
 		l.of[r.Key.Virtual] = true

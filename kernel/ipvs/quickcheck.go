@@ -14,10 +14,10 @@ import (
 // numbers of real servers. For more it only counts, because the kernel writes 104 bytes for each.
 const fewServices = 256
 
-// QuickCheck reports whether the tables still look as known. It takes one or two system calls. It compares the number of IPv4 virtual servers
-// and, if these are few, how many real servers each has. The kernel does not count IPv6 ones
-// (ip_vs_svc_hash, Linux 6.1), so it looks up one of them, another each time. A change that keeps
-// the counts goes unnoticed.
+// QuickCheck reports whether the tables still look as known. It takes one or two system calls. It compares
+// the number of IPv4 virtual servers and, if these are few, how many real servers each has. The kernel does
+// not count IPv6 ones (ip_vs_svc_hash, Linux 6.1), so it looks up one of them, another each time. A change
+// that keeps the counts goes unnoticed.
 func (t *Table) QuickCheck(known *kernel.State) (bool, error) {
 	four, _ := slices.BinarySearchFunc(known.Virtuals, kernel.IPv6, func(v kernel.Virtual, f kernel.Family) int {
 		if v.Key.Family() == f {

@@ -38,6 +38,7 @@ func (t *Table) dumpDestTraffic(v kernel.VirtualKey) (all []kernel.RealTraffic, 
 		return err
 	})
 	slices.SortFunc(all, func(a, b kernel.RealTraffic) int { return a.Key.Addr.Compare(b.Key.Addr) })
-	all = slices.CompactFunc(all, func(a, b kernel.RealTraffic) bool { return a.Key == b.Key }) // a duplicate: a dump goes by position
+	// a duplicate: a dump goes by position
+	all = slices.CompactFunc(all, func(a, b kernel.RealTraffic) bool { return a.Key == b.Key })
 	return all, t.stale(err)
 }

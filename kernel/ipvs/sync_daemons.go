@@ -187,7 +187,8 @@ func (t *Table) sendDaemon(r kernel.SyncRole, link string) error {
 	case unix.ENODEV:
 		return fmt.Errorf("there is no link %s for connection sync (%w)", link, err)
 	case unix.EINVAL:
-		return fmt.Errorf("the kernel syncs no connections while an IPv4 virtual server has IPv6 real servers, or the reverse (%w)", err)
+		return fmt.Errorf("the kernel syncs no connections while an IPv4 virtual server has IPv6 real servers, or the "+
+			"reverse (%w)", err)
 	}
 	return err
 }

@@ -35,7 +35,8 @@ func (e *ForeignError) Error() string {
 	if e.Kind != "" {
 		kind = "a " + e.Kind + " device"
 	}
-	return fmt.Sprintf("%s is %s, not a %s device: not touched; choose another deviceName, or remove it", e.Device, kind, e.want)
+	return fmt.Sprintf("%s is %s, not a %s device: not touched; choose another deviceName, or remove it", e.Device, kind,
+		e.want)
 }
 
 // Unwrap returns EOPNOTSUPP, the error for changing the kind of a device.
@@ -46,7 +47,8 @@ func (e *ForeignError) Unwrap() error { return unix.EOPNOTSUPP }
 type ForeignNeighborError struct{ Neighbor kernel.Neighbor }
 
 func (e *ForeignNeighborError) Error() string {
-	return fmt.Sprintf("%s has a proxy neighbour on %s that another program made: not touched", e.Neighbor.Addr, e.Neighbor.Link)
+	return fmt.Sprintf("%s has a proxy neighbour on %s that another program made: not touched", e.Neighbor.Addr,
+		e.Neighbor.Link)
 }
 
 // Unwrap returns EEXIST.
@@ -72,7 +74,8 @@ func reason(op kernel.Op, err error) error {
 		return ipv6(o.Addr, "lo", k)
 	case kernel.Announcement:
 		if op.Verb == kernel.Add && k.Errno == unix.EEXIST {
-			return fmt.Errorf("another program has a route to %s with metric %d in table %d: not touched; choose another announce.table or metric: %w", o.Addr, o.Metric, o.Table, k)
+			return fmt.Errorf("another program has a route to %s with metric %d in table %d: not touched; choose another "+
+				"announce.table or metric: %w", o.Addr, o.Metric, o.Table, k)
 		}
 		return ipv6(o.Addr, "lo", k)
 	case kernel.Neighbor:

@@ -21,10 +21,11 @@ type NextHop struct {
 }
 
 // known are the states of a neighbour whose address can be used.
-const known = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_NOARP | netlink.NUD_PERMANENT
+const known = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_NOARP |
+	netlink.NUD_PERMANENT
 
-// FindNextHop returns the next hop for an address. It has the kernel ask for the MAC address, as a packet to it would, if the
-// kernel does not know it or has not used it lately. It needs CAP_NET_ADMIN.
+// FindNextHop returns the next hop for an address. It has the kernel ask for the MAC address, as a packet to
+// it would, if the kernel does not know it or has not used it lately. It needs CAP_NET_ADMIN.
 func FindNextHop(to netip.Addr) (NextHop, error) {
 	routes, err := netlink.RouteGet(to.AsSlice())
 	if err != nil {

@@ -32,7 +32,8 @@ func (s survey) node(ours int) kernel.Node {
 	}
 	n.Bridges, n.MTU = s.bridges(mine), s.mtu(mine)
 	kernel.SortFunc(n.Addrs, func(a, b kernel.NodeAddr) int {
-		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), strings.Compare(a.Link, b.Link))
+		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
+			strings.Compare(a.Link, b.Link))
 	})
 	for _, r := range s.routes {
 		n.Gateways = append(n.Gateways, r.gateways...)

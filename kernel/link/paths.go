@@ -137,8 +137,10 @@ func (p *Paths) name(index int) (string, error) {
 
 // neighbourStates are the states of linux/neighbour.h in the words of iproute2.
 var neighbourStates = map[int]string{
-	netlink.NUD_INCOMPLETE: "incomplete", netlink.NUD_REACHABLE: "reachable", netlink.NUD_STALE: "stale", netlink.NUD_DELAY: "delay",
-	netlink.NUD_PROBE: "probe", netlink.NUD_FAILED: "failed", netlink.NUD_NOARP: "noarp", netlink.NUD_PERMANENT: "permanent",
+	netlink.NUD_INCOMPLETE: "incomplete", netlink.NUD_REACHABLE: "reachable", netlink.NUD_STALE: "stale",
+	netlink.NUD_DELAY: "delay",
+	netlink.NUD_PROBE: "probe", netlink.NUD_FAILED: "failed", netlink.NUD_NOARP: "noarp",
+	netlink.NUD_PERMANENT: "permanent",
 }
 
 // neighbour returns the state of a neighbour on a device, "" if the kernel has no entry.

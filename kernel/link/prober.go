@@ -129,8 +129,9 @@ func gather(claims []kernel.Claim) (*neighborhood, error) {
 	return n, nil
 }
 
-// join has the links take the frames in which other hosts ask for the same addresses: for IPv6 these are multicast, and two
-// nodes may ask at the same time. It ignores errors: a link that takes all frames needs no join.
+// join has the links take the frames in which other hosts ask for the same addresses: for IPv6 these are
+// multicast, and two nodes may ask at the same time. It ignores errors: a link that takes all frames needs no
+// join.
 func (n *neighborhood) join() {
 	for _, a := range n.asked {
 		group := &unix.PacketMreq{Ifindex: int32(a.link.Index), Type: unix.PACKET_MR_MULTICAST, Alen: 6}
@@ -147,7 +148,8 @@ func (n *neighborhood) socket() (int, error) {
 	}
 	if n.family == kernel.IPv6 {
 		f := onlyND()
-		err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]})
+		err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]})
 	}
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: n.protocol()})

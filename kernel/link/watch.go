@@ -160,8 +160,8 @@ func (s *Subscription) judgeMessage(typ uint16, p []byte) verdict {
 	return ignore
 }
 
-// carrierIsBack reports whether a link has a carrier again, by its flags: the kernel removes proxy neighbours when a link
-// loses it.
+// carrierIsBack reports whether a link has a carrier again, by its flags: the kernel removes proxy neighbours
+// when a link loses it.
 func (s *Subscription) carrierIsBack(index int, flags uint32) bool {
 	up, was := flags&unix.IFF_LOWER_UP != 0, s.down[index]
 	if s.down == nil {

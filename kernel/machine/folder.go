@@ -75,7 +75,8 @@ type Unit struct {
 func (r *reader) unit() (u Unit) {
 	_, err := os.Stat(r.path("/run/systemd/system"))
 	u.Systemd = err == nil
-	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"} {
+	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system",
+		"/lib/systemd/system"} {
 		path := filepath.Join(dir, r.o.Unit)
 		if to, err := os.Readlink(r.path(path)); err == nil && to == os.DevNull {
 			if u.Masked == "" && !u.Installed {

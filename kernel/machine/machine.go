@@ -1,6 +1,6 @@
-// Package machine reads what surrounds svcproxy on this machine: modules, kernel parameters,
-// processes, links, counters of dropped packets, folders, the clock and the systemd unit. It also starts the programs that
-// the operator names, without svcproxy's capabilities.
+// Package machine reads what surrounds svcproxy on this machine: modules, kernel parameters, processes,
+// links, counters of dropped packets, folders, the clock and the systemd unit. It also starts the programs
+// that the operator names, without svcproxy's capabilities.
 //
 // It needs no capability. What cannot be read is listed in Lacks.
 package machine

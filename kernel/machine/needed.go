@@ -11,11 +11,13 @@ var (
 	forRules = []string{"nf_conntrack", "nf_conntrack_netlink", "xt_addrtype", "xt_comment", "xt_conntrack", "xt_mark"}
 	forIPVS  = []string{
 		"ip_vs", "ip_vs_rr", "dummy", "xt_set",
-		"ip_set", "ip_set_bitmap_port", "ip_set_hash_ip", "ip_set_hash_ipport", "ip_set_hash_ipportip", "ip_set_hash_ipportnet",
+		"ip_set", "ip_set_bitmap_port", "ip_set_hash_ip", "ip_set_hash_ipport", "ip_set_hash_ipportip",
+		"ip_set_hash_ipportnet",
 	}
 	// BackEnds are modules that one back end of iptables needs and the other does not, and the module that has
 	// MASQUERADE since Linux 5.2. An unprivileged process cannot load those of the legacy back end.
-	BackEnds = []string{"xt_MASQUERADE", "ip_tables", "ip6_tables", "ipt_REJECT", "ip6t_REJECT", "nf_tables", "nft_chain_nat", "nft_compat"}
+	BackEnds = []string{"xt_MASQUERADE", "ip_tables", "ip6_tables", "ipt_REJECT", "ip6t_REJECT", "nf_tables",
+		"nft_chain_nat", "nft_compat"}
 )
 
 // Optional are modules of Needed without which services are served: only those with this scheduler need ip_vs_rr, and

@@ -55,7 +55,8 @@ func (r *reader) processes() (list []Process) {
 func (r *reader) here(pid int, name, own string) bool {
 	ns, err := os.Readlink(r.path("/proc/" + strconv.Itoa(pid) + "/ns/net"))
 	if errors.Is(err, fs.ErrPermission) {
-		r.lacks = append(r.lacks, Lack{"whether " + name + " (process " + strconv.Itoa(pid) + ") is in this network namespace", "permission denied: run as root"})
+		r.lacks = append(r.lacks, Lack{"whether " + name + " (process " + strconv.Itoa(pid) +
+			") is in this network namespace", "permission denied: run as root"})
 		return false
 	}
 	return err != nil || ns == own

@@ -29,8 +29,8 @@ func CloseOnExec() error {
 	return nil
 }
 
-// StartUnprivileged starts a program without our capabilities. The thread that starts it ends at once, so Pdeathsig would
-// kill the program: see RunUnprivileged.
+// StartUnprivileged starts a program without our capabilities. The thread that starts it ends at once, so
+// Pdeathsig would kill the program: see RunUnprivileged.
 func StartUnprivileged(cmd *exec.Cmd) error { return unprivileged(cmd.Start) }
 
 // RunUnprivileged starts a program without our capabilities and waits until it has ended. The thread that starts it

@@ -222,7 +222,9 @@ func followDaemons(o *kernel.Observed, ops []kernel.Op) {
 		name := op.Object.(kernel.SyncDaemon).SavedName()
 		o.Saved = slices.DeleteFunc(o.Saved, func(s kernel.Saved) bool { return s.Name == name })
 		if op.Verb != kernel.Remove {
-			i, _ := slices.BinarySearchFunc(o.Saved, name, func(s kernel.Saved, name string) int { return strings.Compare(s.Name, name) })
+			i, _ := slices.BinarySearchFunc(o.Saved, name, func(s kernel.Saved, name string) int {
+				return strings.Compare(s.Name, name)
+			})
 			o.Saved = slices.Insert(o.Saved, i, kernel.Saved{Name: name, Ours: op.Object.String()})
 		}
 	}
@@ -231,7 +233,9 @@ func followDaemons(o *kernel.Observed, ops []kernel.Op) {
 // save stores a parameter's value before it was changed, as the adapters do, and forgets
 // a parameter that has its old value again. before is "" if the op does not have it.
 func save(o *kernel.Observed, s kernel.Sysctl, before string) {
-	i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p kernel.Saved, name string) int { return strings.Compare(p.Name, name) })
+	i, saved := slices.BinarySearchFunc(o.Saved, s.Name, func(p kernel.Saved, name string) int {
+		return strings.Compare(p.Name, name)
+	})
 	switch {
 	case saved && o.Saved[i].Before == s.Value:
 		o.Saved = slices.Delete(o.Saved, i, i+1)

@@ -97,7 +97,8 @@ func (c *carrying) runStanding(start, end int) {
 func (c *carrying) disown(k kernel.VirtualKey) {
 	for i, o := range c.Ops {
 		e, ok := o.Object.(kernel.Entry)
-		if !ok || o.Verb != kernel.Add || c.errs[i] != nil || e.Key() != k || !c.Names.IsSet(e.Set, k.Family(), kernel.VirtualServer) {
+		if !ok || o.Verb != kernel.Add || c.errs[i] != nil || e.Key() != k ||
+			!c.Names.IsSet(e.Set, k.Family(), kernel.VirtualServer) {
 			continue
 		}
 		if errs := c.apply([]kernel.Op{{Verb: kernel.Remove, Object: e, Was: e}}); len(errs) == 0 || errs[0] == nil {

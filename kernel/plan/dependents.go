@@ -74,7 +74,8 @@ func (d *dependents) failed(o kernel.Op, err error) {
 	case kernel.Chain:
 		// A chain that exists goes on guarding when changing it fails, unless it has a rule
 		// for each VIP.
-		if v.Table == "filter" && (o.Verb == kernel.Add || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter)) {
+		if v.Table == "filter" && (o.Verb == kernel.Add || o.Verb == kernel.Change &&
+			d.Names.IsChain(v.Name, kernel.ChainVIPFilter)) {
 			mark(&d.unfiltered, v.Family, err)
 		}
 		if o.Verb != kernel.Remove {
@@ -102,7 +103,8 @@ func (d *dependents) failed(o kernel.Op, err error) {
 
 // checksSources reports whether source ranges hold by a chain of table filter.
 func (d *dependents) checksSources(c kernel.Chain) bool {
-	return c.BuiltIn() || d.Names.IsChain(c.Name, kernel.ChainProxyFirewall) || d.Names.IsChain(c.Name, kernel.ChainSourceRangesFirewall)
+	return c.BuiltIn() || d.Names.IsChain(c.Name, kernel.ChainProxyFirewall) ||
+		d.Names.IsChain(c.Name, kernel.ChainSourceRangesFirewall)
 }
 
 // needing returns the families whose VIPs stay closed if a sysctl cannot be set. Without
@@ -206,7 +208,8 @@ func (d *dependents) cause(o kernel.Op) error {
 		return d.unbound[v.VIP()] // else a VIP that is to be local in another way would not be local at all
 	case kernel.Announcement:
 		if o.Verb == kernel.Add {
-			return cmp.Or(d.unready[kernel.FamilyOf(v.Addr)], d.unbound[v.Addr], d.unserved[v.Addr], d.unguarded[v.Addr], d.unfiltered[kernel.FamilyOf(v.Addr)])
+			return cmp.Or(d.unready[kernel.FamilyOf(v.Addr)], d.unbound[v.Addr], d.unserved[v.Addr], d.unguarded[v.Addr],
+				d.unfiltered[kernel.FamilyOf(v.Addr)])
 		}
 	case kernel.Neighbor:
 		if o.Verb == kernel.Add {

@@ -113,7 +113,8 @@ type differ struct {
 	draining       bool                // virtual servers of another mode drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
-	flowsOfRules   int                 // the first ops of ClearFlows: because of earlier plans or of rules, not of virtual servers
+	// the first ops of ClearFlows: because of earlier plans or of rules, not of virtual servers
+	flowsOfRules int
 }
 
 func (d *differ) add(p kernel.Phase, o kernel.Object) {
@@ -127,7 +128,8 @@ func (d *differ) change(p kernel.Phase, was, to kernel.Object) {
 // the memory. Most entries go with their set, and real servers with their virtual server.
 func (d *differ) expect() {
 	want, have, n := &d.want, &d.have, 0
-	for _, more := range [...]int{len(want.Virtuals) - len(have.Virtuals), len(want.Addrs) - len(have.Addrs), len(want.Routes) - len(have.Routes)} {
+	for _, more := range [...]int{len(want.Virtuals) - len(have.Virtuals), len(want.Addrs) - len(have.Addrs),
+		len(want.Routes) - len(have.Routes)} {
 		n += max(more, -more)
 	}
 	n += max(want.Entries.Len()-have.Entries.Len(), 0) + max(want.Reals.Len()-have.Reals.Len(), 0)
@@ -155,7 +157,8 @@ func (d *differ) warn() {
 		d.plan.Warnings = append(d.plan.Warnings, hiddenWarning(table))
 	}
 	if d.have.Unseen != "" {
-		d.plan.Warnings = append(d.plan.Warnings, "rules of svcproxy may be left in the other back end of iptables: "+d.have.Unseen)
+		d.plan.Warnings = append(d.plan.Warnings, "rules of svcproxy may be left in the other back end of iptables: "+
+			d.have.Unseen)
 	}
 	if len(d.plan.Left) > 0 && d.decided(d.plan.Left[0]) {
 		d.plan.Warnings = append(d.plan.Warnings, leftWarnings(d.plan.Left)...)
@@ -245,7 +248,9 @@ func moveLast(ops []kernel.Op, parameter string) {
 // unchanged returns the value that a parameter has without svcproxy: the saved one,
 // while it still has our value.
 func unchanged(have kernel.Sysctl, saved []kernel.Saved) string {
-	i, found := slices.BinarySearchFunc(saved, have.Name, func(s kernel.Saved, name string) int { return strings.Compare(s.Name, name) })
+	i, found := slices.BinarySearchFunc(saved, have.Name, func(s kernel.Saved, name string) int {
+		return strings.Compare(s.Name, name)
+	})
 	if found && saved[i].Ours == have.Value {
 		return saved[i].Before
 	}

@@ -63,8 +63,8 @@ func (d *differ) held(w, h *kernel.Chain) kernel.Chain {
 	return to
 }
 
-// withMarks returns wanted rules, and before the last of them, which refuses packets, those of have that let the packets of
-// other marks pass.
+// withMarks returns wanted rules, and before the last of them, which refuses packets, those of have that let
+// the packets of other marks pass.
 func withMarks(want, have string) string {
 	rules := strings.Split(want, "\n")
 	for rule := range strings.SplitSeq(have, "\n") {
@@ -140,7 +140,8 @@ func (d *differ) resetEqualChains() {
 		return
 	}
 	for _, w := range d.want.Chains {
-		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, kernel.Chain.Compare); ok && d.reset(w.Family) && d.have.Chains[i] == w {
+		if i, ok := slices.BinarySearchFunc(d.have.Chains, w, kernel.Chain.Compare); ok && d.reset(w.Family) &&
+			d.have.Chains[i] == w {
 			d.drop(kernel.DropMisusedChains, w)
 			d.add(kernel.WriteChains, w)
 		}
@@ -161,11 +162,10 @@ func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
 	return p.filter
 }
 
-// chainPhases returns the phases in which chains are written. In mode iptables, chains of nat balance connections,
-// and chains of filter refuse packets that nat did not translate. When the mode changes from iptables, filter is
-// written first, then virtual servers are added and VIPs are bound, then nat is written: until then it serves VIPs that are not
-// local. When the mode changes to iptables, filter is
-// written last.
+// chainPhases returns the phases in which chains are written. In mode iptables, chains of nat balance
+// connections, and chains of filter refuse packets that nat did not translate. When the mode changes from
+// iptables, filter is written first, then virtual servers are added and VIPs are bound, then nat is written:
+// until then it serves VIPs that are not local. When the mode changes to iptables, filter is written last.
 func (d *differ) chainPhases() chainPhases {
 	is, was := hasHashed(d.have.Names, d.want.Chains), hasHashed(d.have.Names, d.have.Chains)
 	switch {
@@ -194,7 +194,8 @@ func (d *differ) sharedByServices(c *kernel.Chain) bool {
 	if isPortals(n, c) {
 		return true
 	}
-	for _, name := range []kernel.ChainName{kernel.ChainServices, kernel.ChainNodePorts, kernel.ChainExternalServices, kernel.ChainProxyFirewall, kernel.ChainVIPFilter} {
+	for _, name := range []kernel.ChainName{kernel.ChainServices, kernel.ChainNodePorts, kernel.ChainExternalServices,
+		kernel.ChainProxyFirewall, kernel.ChainVIPFilter} {
 		if n.IsChain(c.Name, name) {
 			return hasHashed(n, d.have.Chains)
 		}

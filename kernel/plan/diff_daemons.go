@@ -34,6 +34,7 @@ func (d *differ) diffDaemons() {
 }
 
 func foreignDaemon(w kernel.Object, h kernel.SyncDaemon) string {
-	return fmt.Sprintf("connection sync is not as configured (%s): another program runs the %s daemon (%s); stop it there, or with: ipvsadm --stop-daemon %s",
+	return fmt.Sprintf("connection sync is not as configured (%s): another program runs the %s daemon (%s); stop it "+
+		"there, or with: ipvsadm --stop-daemon %s",
 		w, h.Role, h, h.Role)
 }

@@ -169,8 +169,8 @@ func (d *differ) wantedReals(want []kernel.Real, i int, h *kernel.Real) (next in
 	return i, false
 }
 
-// unwantedReal removes or drains the real server with an index, of a virtual server that stays. drains is what is left of
-// memory.Drains: real servers come in ascending order.
+// unwantedReal removes or drains the real server with an index, of a virtual server that stays. drains is
+// what is left of memory.Drains: real servers come in ascending order.
 func (d *differ) unwantedReal(h *kernel.Real, j int, scheduler string, drains *[]kernel.Drain) {
 	if !d.decided(*h) {
 		return
@@ -191,7 +191,9 @@ func (d *differ) unwantedReal(h *kernel.Real, j int, scheduler string, drains *[
 // drainTimeout returns that of a virtual server: its own, or the policy's.
 func (d *differ) drainTimeout(k kernel.VirtualKey) time.Duration {
 	own := d.want.Policy.Drains
-	if i, found := slices.BinarySearchFunc(own, k, func(x kernel.VirtualDrain, k kernel.VirtualKey) int { return x.Virtual.Compare(k) }); found {
+	if i, found := slices.BinarySearchFunc(own, k, func(x kernel.VirtualDrain, k kernel.VirtualKey) int {
+		return x.Virtual.Compare(k)
+	}); found {
 		return own[i].Timeout
 	}
 	return d.want.Policy.DrainTimeout

@@ -77,8 +77,8 @@ func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	d.remove(kernel.RemoveSets, h)
 }
 
-// movesToRelay reports whether an entry opens what the relay serves from now on. Rules are removed after entries, and would
-// refuse new connections meanwhile.
+// movesToRelay reports whether an entry opens what the relay serves from now on. Rules are removed after
+// entries, and would refuse new connections meanwhile.
 func (d *differ) movesToRelay(e kernel.Entry) bool {
 	return d.have.Relayed && hasVirtual(&d.want, e.Key())
 }

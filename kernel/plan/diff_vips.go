@@ -43,7 +43,9 @@ func (d *differ) serves(a netip.Addr) bool {
 
 // virtualsOf returns the part of sorted virtual servers that has an address.
 func virtualsOf(virtuals []kernel.Virtual, a netip.Addr) []kernel.Virtual {
-	start, _ := slices.BinarySearchFunc(virtuals, a, func(v kernel.Virtual, a netip.Addr) int { return v.Key.Addr.Compare(a) })
+	start, _ := slices.BinarySearchFunc(virtuals, a, func(v kernel.Virtual, a netip.Addr) int {
+		return v.Key.Addr.Compare(a)
+	})
 	end := start
 	for end < len(virtuals) && virtuals[end].Key.Addr == a {
 		end++

@@ -23,7 +23,8 @@ func (d *differ) keepDraining() {
 		v := &d.have.Virtuals[i]
 		for ; next < len(reals) && reals[next].Key.Virtual.Compare(v.Key) < 0; next++ {
 		}
-		if !d.decided(*v) || !own.has(v) || !drains(v.Key.Proto) || !kernel.Quiesces(v.Scheduler) || hasVirtual(&d.want, v.Key) {
+		if !d.decided(*v) || !own.has(v) || !drains(v.Key.Proto) || !kernel.Quiesces(v.Scheduler) ||
+			hasVirtual(&d.want, v.Key) {
 			continue
 		}
 		for j := next; j < len(reals) && reals[j].Key.Virtual == v.Key; j++ {
@@ -40,7 +41,9 @@ func (d *differ) keepDraining() {
 	d.want.Virtuals = sortedWith(d.want.Virtuals, kept, kernel.Virtual.Compare)
 	for _, s := range d.have.Sets {
 		family, spec, _ := d.have.Names.SetSpec(s.Name)
-		if spec.Name != kernel.VirtualServer || slices.ContainsFunc(d.want.Sets, func(w kernel.Set) bool { return w.Name == s.Name }) {
+		if spec.Name != kernel.VirtualServer || slices.ContainsFunc(d.want.Sets, func(w kernel.Set) bool {
+			return w.Name == s.Name
+		}) {
 			continue
 		}
 		d.want.Sets = sortedWith(d.want.Sets, []kernel.Set{s}, kernel.Set.Compare)
@@ -58,13 +61,14 @@ func sortedWith[T any](sorted, more []T, compare func(a, b T) int) []T {
 	return all
 }
 
-// keeps reports whether a parameter that is no longer wanted keeps its value. IPVS needs it while virtual servers
-// drain. Forwarding of IPv6 stays until no forwarding is wanted, after the last IPv6 service too: other programs that need
-// it and found it on wrote nothing. While it is on, the kernel heeds no router on a link without AcceptRA, not even one that
-// was silent for a while.
+// keeps reports whether a parameter that is no longer wanted keeps its value. IPVS needs it while virtual
+// servers drain. Forwarding of IPv6 stays until no forwarding is wanted, after the last IPv6 service too:
+// other programs that need it and found it on wrote nothing. While it is on, the kernel heeds no router on a
+// link without AcceptRA, not even one that was silent for a while.
 func (d *differ) keeps(parameter string) bool {
 	if parameter == kernel.ForwardingIPv6 || kernel.IsAcceptRA(parameter) {
-		_, forwards := slices.BinarySearchFunc(d.want.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward"}, kernel.Sysctl.Compare)
+		_, forwards := slices.BinarySearchFunc(d.want.Sysctls, kernel.Sysctl{Name: "net.ipv4.ip_forward"},
+			kernel.Sysctl.Compare)
 		return forwards
 	}
 	return d.draining && strings.HasPrefix(parameter, "net.ipv4.vs.")

@@ -18,7 +18,8 @@ func (d *differ) diffFlows() {
 	d.diffRuleDrains()
 	if d.translates(kernel.UDP) {
 		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), d.leadsOf(kernel.UDP)
-		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)}, backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
+		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)},
+			backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
 	}
 	d.flowsOfRules = d.counts[kernel.ClearFlows]
 	switch {
@@ -34,8 +35,8 @@ func (d *differ) diffFlows() {
 	}
 }
 
-// flowsFromIPVS removes the flows of virtual servers that leave IPVS, also under hold: IPVS balances none of their packets any
-// more. The relay's own end with their endpoint.
+// flowsFromIPVS removes the flows of virtual servers that leave IPVS, also under hold: IPVS balances none of
+// their packets any more. The relay's own end with their endpoint.
 func (d *differ) flowsFromIPVS() {
 	for _, k := range d.have.InIPVS {
 		if k.Proto == kernel.UDP && (hasVirtual(&d.want, k) || d.tearsDown(k)) {
@@ -46,8 +47,8 @@ func (d *differ) flowsFromIPVS() {
 	}
 }
 
-// retryFlows removes the flows that the last plans could not remove, but for those to backends that are wanted again. Flows
-// that IPVS left are wrong in any case: the relay balances its packets by sockets.
+// retryFlows removes the flows that the last plans could not remove, but for those to backends that are
+// wanted again. Flows that IPVS left are wrong in any case: the relay balances its packets by sockets.
 func (d *differ) retryFlows() {
 	for _, k := range d.memory.Unremoved {
 		if d.have.Relayed || !d.want.Reals.Has(k) {
@@ -109,7 +110,8 @@ func (d *differ) flowsOfReals() {
 // movesUDP reports whether an op changes where UDP packets are balanced to. If there are
 // more ops than virtual servers, it first looks whether any of these is UDP.
 func (d *differ) movesUDP() bool {
-	n := d.counts[kernel.AddVirtuals] + d.counts[kernel.AddReals] + d.counts[kernel.RemoveReals] + d.counts[kernel.RemoveVirtuals]
+	n := d.counts[kernel.AddVirtuals] + d.counts[kernel.AddReals] + d.counts[kernel.RemoveReals] +
+		d.counts[kernel.RemoveVirtuals]
 	if n == 0 || n > len(d.want.Virtuals)+len(d.have.Virtuals) && !hasUDP(d.want.Virtuals) && !hasUDP(d.have.Virtuals) {
 		return false
 	}
@@ -138,7 +140,8 @@ func hasUDP(virtuals []kernel.Virtual) bool {
 }
 
 // chainsChange are the phases in which rules change.
-var chainsChange = [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.ReplaceNAT, kernel.DropOthers, kernel.RemoveChains}
+var chainsChange = [...]kernel.Phase{kernel.WriteChains, kernel.ReplaceChains, kernel.ReplaceNAT, kernel.DropOthers,
+	kernel.RemoveChains}
 
 // translates reports whether an op changes where rules lead packets of a protocol to.
 func (d *differ) translates(proto kernel.Proto) bool {
@@ -153,7 +156,8 @@ func (d *differ) translates(proto kernel.Proto) bool {
 		if !slices.Contains(chainsChange[:], p) {
 			continue
 		}
-		if op := &d.ops[i]; translates(d.have.Names, op.Object, proto) || op.Was != nil && translates(d.have.Names, op.Was, proto) {
+		if op := &d.ops[i]; translates(d.have.Names, op.Object, proto) || op.Was != nil &&
+			translates(d.have.Names, op.Was, proto) {
 			return true
 		}
 	}

@@ -65,7 +65,8 @@ func hiddenWarning(table string) string {
 	if strings.HasPrefix(tool, "ip6") {
 		family = "ip6"
 	}
-	return fmt.Sprintf("%s cannot show table %s since a rule in it was added by nft: svcproxy's rules there are neither checked nor cleaned up; "+
+	return fmt.Sprintf("%s cannot show table %s since a rule in it was added by nft: svcproxy's rules there are neither "+
+		"checked nor cleaned up; "+
 		"move that rule to a table of its own (nft -a list table %s %s)", tool, name, family, name)
 }
 
@@ -78,6 +79,7 @@ func heldWarning(n kernel.Names, h kernel.Set) string {
 			want += kernel.SetType(" of " + f.String())
 		}
 	}
-	return fmt.Sprintf("ipset %s is a %s where ours is a %s, and rules of another program use it: what belongs in it is not reached until they let go (iptables-save | grep %s)",
+	return fmt.Sprintf("ipset %s is a %s where ours is a %s, and rules of another program use it: what belongs in it is "+
+		"not reached until they let go (iptables-save | grep %s)",
 		h.Name, h.Type, want, h.Name)
 }

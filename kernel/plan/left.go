@@ -17,17 +17,19 @@ func leftWarnings(left []kernel.Virtual) []string {
 	var lines []string
 	for i, v := range left {
 		if i == fewLeft-1 && len(left) > fewLeft {
-			return append(lines, fmt.Sprintf("%d more virtual servers are left by kube-proxy: svcproxy cleanup --leftovers removes them with all of ours", len(left)-i))
+			return append(lines, fmt.Sprintf("%d more virtual servers are left by kube-proxy: svcproxy cleanup --leftovers "+
+				"removes them with all of ours", len(left)-i))
 		}
-		lines = append(lines, fmt.Sprintf("virtual server %s was left by kube-proxy, no service wants it, and it goes on serving: ipvsadm -D %s removes it", v.Key, v.Key))
+		lines = append(lines, fmt.Sprintf("virtual server %s was left by kube-proxy, no service wants it, and it goes on "+
+			"serving: ipvsadm -D %s removes it", v.Key, v.Key))
 	}
 	return lines
 }
 
-// LeftRules returns the chains with which kube-proxy's iptables mode serves, or served last, as they are without those of
-// ours: sorted. A jump with a condition is ours if the chain has the same jump without: kube-proxy adds its own to the jumps of
-// the lean layout. Nothing is left unless a family has chains of endpoints. Every sync of svcproxy removes these, so kube-proxy
-// wrote to the family after svcproxy.
+// LeftRules returns the chains with which kube-proxy's iptables mode serves, or served last, as they are
+// without those of ours: sorted. A jump with a condition is ours if the chain has the same jump without:
+// kube-proxy adds its own to the jumps of the lean layout. Nothing is left unless a family has chains of
+// endpoints. Every sync of svcproxy removes these, so kube-proxy wrote to the family after svcproxy.
 func LeftRules(o *kernel.Observed) []kernel.Chain { return leftRules(o.Names, o.Chains) }
 
 // LeftOthers returns these chains of the back end of iptables that is not written.
@@ -64,7 +66,8 @@ func leftRules(n kernel.Names, chains []kernel.Chain) []kernel.Chain {
 			}
 			c.Rules = strings.Join(keep(rules, func(rule string) bool {
 				target, bare := kernel.Target(rule), kernel.WithoutComment(rule)
-				return !neverKubeProxys(n, target) && !strings.Contains(rule, "--match-set ") && (bare == "-j "+target || !always["-j "+target])
+				return !neverKubeProxys(n, target) && !strings.Contains(rule, "--match-set ") &&
+					(bare == "-j "+target || !always["-j "+target])
 			}), "\n")
 			if c.Rules != "" || !c.BuiltIn() {
 				left = append(left, c)
@@ -78,6 +81,7 @@ func leftRules(n kernel.Names, chains []kernel.Chain) []kernel.Chain {
 func neverKubeProxys(n kernel.Names, name string) bool {
 	return slices.ContainsFunc([]kernel.ChainName{
 		kernel.ChainVIPFilter, kernel.ChainLocalnetFirewall,
-		kernel.ChainLoadBalancer, kernel.ChainNodePort, kernel.ChainSourceRangesFirewall, kernel.ChainIPVSFilter, kernel.ChainIPVSOutFilter,
+		kernel.ChainLoadBalancer, kernel.ChainNodePort, kernel.ChainSourceRangesFirewall, kernel.ChainIPVSFilter,
+		kernel.ChainIPVSOutFilter,
 	}, func(c kernel.ChainName) bool { return n.IsChain(name, c) })
 }

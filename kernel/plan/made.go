@@ -17,7 +17,9 @@ func attests(made, have *kernel.Virtual, reals kernel.Reals, digests []kernel.Vi
 	if masquerade(own) {
 		return true
 	}
-	i, found := slices.BinarySearchFunc(digests, have.Key, func(d kernel.VirtualDigest, k kernel.VirtualKey) int { return d.Virtual.Compare(k) })
+	i, found := slices.BinarySearchFunc(digests, have.Key, func(d kernel.VirtualDigest, k kernel.VirtualKey) int {
+		return d.Virtual.Compare(k)
+	})
 	return found && digests[i].Digest == kernel.DigestOf(have, own)
 }
 

@@ -40,7 +40,9 @@ func ownershipOf(o *kernel.Observed, owned []kernel.VirtualKey) ownership {
 }
 
 func virtualCursor(virtuals []kernel.Virtual) keyCursor[kernel.Virtual] {
-	return keyCursor[kernel.Virtual]{rest: virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int { return kernel.CompareKeys(&v.Key, k) }}
+	return keyCursor[kernel.Virtual]{rest: virtuals, compare: func(v *kernel.Virtual, k *kernel.VirtualKey) int {
+		return kernel.CompareKeys(&v.Key, k)
+	}}
 }
 
 func (w *ownership) has(v *kernel.Virtual) bool {
@@ -81,7 +83,8 @@ func Owned(o *kernel.Observed, before []kernel.VirtualKey) []kernel.VirtualKey {
 	}
 	for i := range o.Record.Made {
 		made := &o.Record.Made[i]
-		if j, found := slices.BinarySearchFunc(o.Virtuals, *made, kernel.Virtual.Compare); found && attests(made, &o.Virtuals[j], o.Reals, o.Record.Digests) {
+		if j, found := slices.BinarySearchFunc(o.Virtuals, *made, kernel.Virtual.Compare); found &&
+			attests(made, &o.Virtuals[j], o.Reals, o.Record.Digests) {
 			keys = append(keys, made.Key)
 		}
 	}
@@ -142,7 +145,9 @@ func hasOwnershipSet(o *kernel.Observed, f kernel.Family) bool {
 // programs: no object of ours may touch their packets.
 func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) kernel.State {
 	foreign := func(k kernel.VirtualKey) bool {
-		_, found := slices.BinarySearchFunc(conflicts, k, func(c kernel.Conflict, k kernel.VirtualKey) int { return c.Want.Key.Compare(k) })
+		_, found := slices.BinarySearchFunc(conflicts, k, func(c kernel.Conflict, k kernel.VirtualKey) int {
+			return c.Want.Key.Compare(k)
+		})
 		return found
 	}
 	s.Virtuals = keep(s.Virtuals, func(v kernel.Virtual) bool { return !foreign(v.Key) })
@@ -185,7 +190,8 @@ func without(s kernel.State, conflicts []kernel.Conflict, names kernel.Names) ke
 	s.Neighbors = keep(s.Neighbors, func(n kernel.Neighbor) bool { return served[n.Addr.String()] })
 	s.Chains = slices.Clone(s.Chains)
 	for i := range s.Chains {
-		if c := &s.Chains[i]; c.Name == names.Chain(kernel.ChainIPVSOutFilter) || c.Name == names.Chain(kernel.ChainIPVSFilter) {
+		if c := &s.Chains[i]; c.Name == names.Chain(kernel.ChainIPVSOutFilter) ||
+			c.Name == names.Chain(kernel.ChainIPVSFilter) {
 			c.Rules = withoutRules(c.Family, c.Rules, conflicts)
 		}
 	}

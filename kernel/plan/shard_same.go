@@ -25,7 +25,8 @@ func (s Shard) hasEntry(e kernel.Entry) bool { return s.HasEntries(e.Set) }
 // SameFew reports whether two readings agree on what belongs to every shard: the kinds
 // of which there are few objects, whatever the table.
 func SameFew(a, b *kernel.Observed) bool {
-	return a.Names == b.Names && a.Timeouts == b.Timeouts && slices.Equal(a.Saved, b.Saved) && slices.Equal(a.Firewall, b.Firewall) && slices.Equal(a.Hidden, b.Hidden) && a.Unseen == b.Unseen &&
+	return a.Names == b.Names && a.Timeouts == b.Timeouts && slices.Equal(a.Saved, b.Saved) &&
+		slices.Equal(a.Firewall, b.Firewall) && slices.Equal(a.Hidden, b.Hidden) && a.Unseen == b.Unseen &&
 		sameKinds(a, b, func(k kernel.Kind, by kernel.Adapter) bool {
 			return k != kernel.KindEntry && by != kernel.IPVSAdapter && by != kernel.LinkAdapter
 		})

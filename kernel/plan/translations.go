@@ -9,12 +9,13 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// In mode iptables, rules of table nat balance connections, and there are no virtual servers. translations reads
-// from these rules which backends each address of a protocol leads to, for diffFlows and diffRuleDrains. In mode userspace
-// the port of a portal is the only backend. It understands only rules that proxy/mode/iptables and proxy/mode/userspace
-// write.
+// In mode iptables, rules of table nat balance connections, and there are no virtual servers. translations
+// reads from these rules which backends each address of a protocol leads to, for diffFlows and
+// diffRuleDrains. In mode userspace the port of a portal is the only backend. It understands only rules that
+// proxy/mode/iptables and proxy/mode/userspace write.
 
-// Node ports are also served at 127.0.0.0/8, by one rule. Programs use this address of it: flows to others are not found.
+// Node ports are also served at 127.0.0.0/8, by one rule. Programs use this address of it: flows to others
+// are not found.
 var loopbackNet, localhost = netip.AddrFrom4([4]byte{127}), netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // leads has the addresses that rules lead to backends, and the backends, as sorted virtual and real
@@ -65,9 +66,9 @@ func (l *leads) sort() {
 	l.virtuals, l.reals = slices.Compact(l.virtuals), slices.Compact(l.reals)
 }
 
-// Translated returns what rules of mode iptables are instead of virtual and real servers: each address that they lead to
-// endpoints, and each that they refuse because it has none. They have no scheduler, and each endpoint has weight 1: rules do
-// not know those of weight 0. Both are sorted.
+// Translated returns what rules of mode iptables are instead of virtual and real servers: each address that
+// they lead to endpoints, and each that they refuse because it has none. They have no scheduler, and each
+// endpoint has weight 1: rules do not know those of weight 0. Both are sorted.
 func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.Real) {
 	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
 		l := translations(o.Names, o.Chains, proto)
@@ -78,7 +79,8 @@ func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.R
 	}
 	for i := range o.Chains {
 		c := &o.Chains[i]
-		if c.Table != "filter" || !o.Names.IsChain(c.Name, kernel.ChainServices) && !o.Names.IsChain(c.Name, kernel.ChainExternalServices) {
+		if c.Table != "filter" || !o.Names.IsChain(c.Name, kernel.ChainServices) &&
+			!o.Names.IsChain(c.Name, kernel.ChainExternalServices) {
 			continue
 		}
 		for rule := range strings.SplitSeq(c.Rules, "\n") {
@@ -182,15 +184,16 @@ func match(rule string) (m matched) {
 	return m
 }
 
-// translates reports whether a chain of ours leads packets of a protocol to backends. It looks for the name alone first: each
-// word of a rule begins like "-p udp", and that search took 5 % of a load.
+// translates reports whether a chain of ours leads packets of a protocol to backends. It looks for the name
+// alone first: each word of a rule begins like "-p udp", and that search took 5 % of a load.
 func translates(n kernel.Names, o kernel.Object, proto kernel.Proto) bool {
 	c, ok := o.(kernel.Chain)
 	if other, is := o.(kernel.OtherChain); is {
 		c, ok = other.Chain, true
 	}
 	name := proto.String() + " "
-	return ok && c.Table == "nat" && (n.OwnsHashed(c.Name) != "" || n.IsChain(c.Name, kernel.ChainServices) || n.IsChain(c.Name, kernel.ChainNodePorts) ||
+	return ok && c.Table == "nat" && (n.OwnsHashed(c.Name) != "" || n.IsChain(c.Name, kernel.ChainServices) ||
+		n.IsChain(c.Name, kernel.ChainNodePorts) ||
 		proto == kernel.UDP && n.IsChain(c.Name, kernel.ChainPortalsContainer)) &&
 		strings.Contains(c.Rules, name) && strings.Contains(c.Rules, "-p "+name)
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// Unread returns what cannot wait of a plan if the kernel could not be read for it: weights of real servers, 0 for those that
-// the plan removes, and announcements that end or get another metric. If another program changed or removed one of these
-// objects, its op fails or does nothing. Of all other ops a reading has to say whether they may be carried out. before are
-// the drains until then.
+// Unread returns what cannot wait of a plan if the kernel could not be read for it: weights of real servers,
+// 0 for those that the plan removes, and announcements that end or get another metric. If another program
+// changed or removed one of these objects, its op fails or does nothing. Of all other ops a reading has to
+// say whether they may be carried out. before are the drains until then.
 func Unread(p kernel.Plan, before []kernel.Drain) kernel.Plan {
 	urgent := kernel.Plan{Drains: before}
 	announced := map[netip.Addr]bool{}

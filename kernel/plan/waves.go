@@ -7,14 +7,16 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// A plan that gives many addresses their first virtual server goes in waves: see DESIGN.md. Plans with fewer such ops than
-// leastWaved have none. The first wave has about waveOps ops, besides entries for hairpins, and each of the next ones twice
-// as many as the one before, up to 8 times waveOps: each wave ends a batch of every kind, so few waves cost few system calls.
-// In waves that remove tracked flows it has wavesOfFlows times as many, since each call for flows may list all of them.
+// A plan that gives many addresses their first virtual server goes in waves: see DESIGN.md. Plans with fewer
+// such ops than leastWaved have none. The first wave has about waveOps ops, besides entries for hairpins, and
+// each of the next ones twice as many as the one before, up to 8 times waveOps: each wave ends a batch of
+// every kind, so few waves cost few system calls. In waves that remove tracked flows it has wavesOfFlows
+// times as many, since each call for flows may list all of them.
 var leastWaved, waveOps = 2000, 1000 // tests change them
 
-// fewLost is how many real servers may go with their virtual servers before the waves. The kernel keeps each of them for
-// two minutes and compares it with every real server that is added: 500 cost up to 20 us for each.
+// fewLost is how many real servers may go with their virtual servers before the waves. The kernel keeps each
+// of them for two minutes and compares it with every real server that is added: 500 cost up to 20 us for
+// each.
 var fewLost = 500 // tests change it
 
 const (
@@ -24,7 +26,8 @@ const (
 
 // waved are the phases whose ops go in waves. Within a wave they keep their order.
 var waved = [...]kernel.Phase{
-	kernel.AddGuards, kernel.AddVirtuals, kernel.AddReals, kernel.OpenVIPs, kernel.AddAddrs, kernel.Announce, kernel.ClearFlows,
+	kernel.AddGuards, kernel.AddVirtuals, kernel.AddReals, kernel.OpenVIPs, kernel.AddAddrs, kernel.Announce,
+	kernel.ClearFlows,
 }
 
 // wavedAt are the indexes in waved, by phase; -1 for other phases.
@@ -63,7 +66,8 @@ type waves struct {
 // waveSlots returns the slot of each op of a plan that goes in waves, and the number of slots. slots is nil if the plan
 // does not.
 func (d *differ) waveSlots() (slots []int32, n int) {
-	if d.counts[kernel.AddVirtuals]+d.counts[kernel.AddReals]+d.counts[kernel.AddGuards] < leastWaved/2 || d.counts[kernel.ReplaceChains]+d.counts[kernel.ReplaceNAT] > 0 {
+	if d.counts[kernel.AddVirtuals]+d.counts[kernel.AddReals]+d.counts[kernel.AddGuards] < leastWaved/2 ||
+		d.counts[kernel.ReplaceChains]+d.counts[kernel.ReplaceNAT] > 0 {
 		return nil, 0
 	}
 	w := waves{ops: d.ops, phases: d.phases, torn: d.torn, have: d.have.Virtuals}
@@ -85,8 +89,8 @@ func (d *differ) waveSlots() (slots []int32, n int) {
 	return slots, w.after() + slotsAfter
 }
 
-// findNew finds the addresses that have no virtual server yet, not even one of another program. No packet for them takes a
-// path of ours, so it does not matter which of them is served first. There are at most so many.
+// findNew finds the addresses that have no virtual server yet, not even one of another program. No packet for
+// them takes a path of ours, so it does not matter which of them is served first. There are at most so many.
 func (w *waves) findNew(most int) {
 	for i, p := range w.phases {
 		if p != kernel.AddVirtuals || w.ops[i].Verb != kernel.Add {
@@ -115,8 +119,8 @@ func (d *differ) losesReals(most int) bool {
 	return false
 }
 
-// findAll finds the address of each op. The first flows are removed because of rules. Chains are written before the waves,
-// and a plan after that would not find these flows again, so they are in no wave.
+// findAll finds the address of each op. The first flows are removed because of rules. Chains are written
+// before the waves, and a plan after that would not find these flows again, so they are in no wave.
 func (w *waves) findAll(flowsOfRules int) {
 	w.place = make([]int32, len(w.ops))
 	for i, p := range w.phases {
@@ -241,8 +245,9 @@ func (w *waves) outside(p kernel.Phase, o kernel.Object) int {
 	return int(p)
 }
 
-// late reports whether an op tears down after the waves. A plan that stops before it leaves it to the next plan, which finds
-// it again. VIPs are closed and real servers of virtual servers that stay are removed early in any case.
+// late reports whether an op tears down after the waves. A plan that stops before it leaves it to the next
+// plan, which finds it again. VIPs are closed and real servers of virtual servers that stay are removed early
+// in any case.
 func (w *waves) late(p kernel.Phase, o kernel.Object) bool {
 	switch v := o.(type) {
 	case kernel.OtherChain: // these serve until the waves do

@@ -45,9 +45,9 @@ func (h *hairpins) find(ops []kernel.Op, r *kernel.RealKey) int {
 	return at
 }
 
-// placeHairpins moves the entry of an endpoint into the first wave that adds a real server there: entries for all endpoints
-// would take longer than the whole first wave. If a virtual server that exists gets the real server, its entry is in no
-// wave.
+// placeHairpins moves the entry of an endpoint into the first wave that adds a real server there: entries for
+// all endpoints would take longer than the whole first wave. If a virtual server that exists gets the real
+// server, its entry is in no wave.
 func (w *waves) placeHairpins() {
 	n := len(w.loops[0].ops) + len(w.loops[1].ops)
 	if n == 0 {

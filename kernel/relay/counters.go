@@ -81,7 +81,8 @@ func (r *Relay) Counters() kernel.Counters {
 	for _, s := range r.sorted() {
 		all.Virtuals = append(all.Virtuals, kernel.VirtualCounters{Key: s.key, Traffic: s.traffic.read()})
 		s.read(func(o kernel.Real, c kernel.Conns, full bool) {
-			all.Reals = append(all.Reals, kernel.RealCounters{Key: o.Key, Weight: o.Weight, Active: c.Active, Inactive: c.Inactive, Full: full})
+			all.Reals = append(all.Reals, kernel.RealCounters{Key: o.Key, Weight: o.Weight, Active: c.Active,
+				Inactive: c.Inactive, Full: full})
 		})
 	}
 	return all

@@ -64,7 +64,8 @@ func (r *Relay) short(s Shortage) { r.stats.shortages[s].Add(1) }
 
 // isShortage says that an error is this machine's and not an endpoint's.
 func isShortage(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.ENOBUFS)
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) ||
+		errors.Is(err, syscall.ENOBUFS)
 }
 
 // backoff is a pause that doubles from 5 ms to 1 s.

@@ -115,7 +115,8 @@ func (f *flow) meters() meters {
 
 // isRefused says that an endpoint, or a router on the way, has answered with an error of ICMP.
 func isRefused(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.ENETUNREACH)
 }
 
 // failOver gives the flow another endpoint, once, and sends the datagram again that no endpoint

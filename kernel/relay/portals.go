@@ -20,9 +20,9 @@ func (p Ports) has(port uint16) bool {
 	return p == Ports{} || p.First <= port && port <= p.Last
 }
 
-// Reserve opens the listeners of virtual servers that are about to be added, sorted. It returns those that cannot listen on
-// their own address and port because another program does, mostly on all addresses: OpenPortal is for them. Any other error
-// is that of the virtual server's addition.
+// Reserve opens the listeners of virtual servers that are about to be added, sorted. It returns those that
+// cannot listen on their own address and port because another program does, mostly on all addresses:
+// OpenPortal is for them. Any other error is that of the virtual server's addition.
 //
 // Listeners that it opened earlier for virtual servers that are not among these are closed.
 func (r *Relay) Reserve(keys []kernel.VirtualKey) (taken []kernel.VirtualKey) {
@@ -92,8 +92,9 @@ func (r *Relay) drop(k kernel.VirtualKey, s socket) {
 	r.files.give(1)
 }
 
-// OpenPortal lets a virtual server that is about to be added listen on another port of its address. Rules have to redirect
-// its packets there: see Portals. If the last process had a portal with one of these ports, its listener is used.
+// OpenPortal lets a virtual server that is about to be added listen on another port of its address. Rules
+// have to redirect its packets there: see Portals. If the last process had a portal with one of these ports,
+// its listener is used.
 func (r *Relay) OpenPortal(k kernel.VirtualKey, ports Ports) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +118,8 @@ func (r *Relay) OpenPortal(k kernel.VirtualKey, ports Ports) error {
 	return nil
 }
 
-// openOneOf listens on the first free port. Where it begins depends on the virtual server alone, so that a restart finds
-// the same one again.
+// openOneOf listens on the first free port. Where it begins depends on the virtual server alone, so that a
+// restart finds the same one again.
 func openOneOf(k kernel.VirtualKey, ports Ports) (socket, error) {
 	if ports == (Ports{}) {
 		return open(k.Proto, netip.AddrPortFrom(k.Addr, 0))
@@ -133,7 +134,8 @@ func openOneOf(k kernel.VirtualKey, ports Ports) (socket, error) {
 			return s, err
 		}
 	}
-	return socket{}, fmt.Errorf("each port from %d to %d is in use at %v: %w", ports.First, ports.Last, k.Addr, syscall.EADDRINUSE)
+	return socket{}, fmt.Errorf("each port from %d to %d is in use at %v: %w", ports.First, ports.Last, k.Addr,
+		syscall.EADDRINUSE)
 }
 
 // Portals returns where the virtual servers listen that OpenPortal was called for.

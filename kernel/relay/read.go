@@ -66,7 +66,8 @@ func (s *service) read(each func(o kernel.Real, c kernel.Conns, full bool)) kern
 	s.templates.expire(s.r.limits.now(), s.timeout())
 	for _, e := range s.endpoints {
 		each(kernel.Real{Key: kernel.RealKey{Virtual: s.key, Addr: e.addr}, Weight: e.weight, Upper: e.upper, Lower: e.lower},
-			kernel.Conns{Active: uint32(e.active.Load()), Inactive: uint32(e.inactive.Load()), Persist: uint32(e.persist)}, e.full)
+			kernel.Conns{Active: uint32(e.active.Load()), Inactive: uint32(e.inactive.Load()), Persist: uint32(e.persist)},
+			e.full)
 	}
 	return s.virtual
 }

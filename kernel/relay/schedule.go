@@ -45,7 +45,8 @@ func (s *schedule) removed(i int) {
 // choose returns one of the usable endpoints, or nil. A second choice for the same connection takes
 // no other connection's turn: with two endpoints of which one is dead, rr would send the first try
 // of every connection there.
-func (s *schedule) choose(v *kernel.Virtual, all []*endpoint, client netip.AddrPort, second bool, usable func(*endpoint) bool) *endpoint {
+func (s *schedule) choose(v *kernel.Virtual, all []*endpoint, client netip.AddrPort, second bool,
+	usable func(*endpoint) bool) *endpoint {
 	switch v.Scheduler {
 	case "rr":
 		return s.turn(all, second, usable)

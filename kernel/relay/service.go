@@ -76,7 +76,9 @@ func (s *service) change(v kernel.Virtual) {
 // real adds, changes or removes an endpoint. Removing it resets its connections.
 func (s *service) real(verb kernel.Verb, o kernel.Real) error {
 	s.mu.Lock()
-	i, found := slices.BinarySearchFunc(s.endpoints, o.Key.Addr, func(e *endpoint, a netip.AddrPort) int { return e.addr.Compare(a) })
+	i, found := slices.BinarySearchFunc(s.endpoints, o.Key.Addr, func(e *endpoint, a netip.AddrPort) int {
+		return e.addr.Compare(a)
+	})
 	var users map[user]struct{}
 	var err error
 	switch {

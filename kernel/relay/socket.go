@@ -130,10 +130,10 @@ func ParseFileName(name string) (kernel.VirtualKey, bool) {
 	return k, err == nil && err2 == nil && err3 == nil && addr.Zone() == "" && FileName(k) == name
 }
 
-// File returns a duplicate of a virtual server's listener with its FileName, for systemd's store; nil if it does not exist. A
-// process that gets it in Options.Inherited loses no connection that waits in it. The caller closes the file; the relay may be
-// closed before or after. A listener over UDP that is removed from the relay has to be removed from the store, too
-// (FDSTOREREMOVE), or its port stays in use.
+// File returns a duplicate of a virtual server's listener with its FileName, for systemd's store; nil if it
+// does not exist. A process that gets it in Options.Inherited loses no connection that waits in it. The
+// caller closes the file; the relay may be closed before or after. A listener over UDP that is removed from
+// the relay has to be removed from the store, too (FDSTOREREMOVE), or its port stays in use.
 func (r *Relay) File(k kernel.VirtualKey) (*os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

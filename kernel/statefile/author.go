@@ -37,8 +37,8 @@ func Quotable(name string, f *os.File) bool {
 	return !slices.ContainsFunc(authors, func(a Author) bool { return !a.MayRead(name, f) })
 }
 
-// linkers returns the owners of all symbolic links that a path leads through, but for root, and the path that it comes to;
-// false if they cannot be found.
+// linkers returns the owners of all symbolic links that a path leads through, but for root, and the path that
+// it comes to; false if they cannot be found.
 func linkers(path string) (owners []Author, real string, ok bool) {
 	at, rest := "/", strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {

@@ -24,8 +24,8 @@ type keptFile struct {
 	again func() error // what failed; nil if nothing did
 }
 
-// Do calls write. If that fails, it is called again every 10 s, from another goroutine, until it succeeds or Do is called
-// for the same file. Calls for one file do not overlap.
+// Do calls write. If that fails, it is called again every 10 s, from another goroutine, until it succeeds or
+// Do is called for the same file. Calls for one file do not overlap.
 func (k *Keeper) Do(file string, write func() error) error {
 	if k == nil {
 		return write()
@@ -73,7 +73,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// repeat tries each file that failed in a goroutine of its own, as a disk may hang. One that is being written is left out.
+// repeat tries each file that failed in a goroutine of its own, as a disk may hang. One that is being written
+// is left out.
 func (k *Keeper) repeat() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -55,8 +55,10 @@ func openDirect(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	how := struct{ flags, mode, resolve uint64 }{syscall.O_RDONLY | syscall.O_DIRECTORY | syscall.O_CLOEXEC, 0, resolveNoSymlinks}
-	fd, _, errno := syscall.Syscall6(sysOpenat2, atCwd, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+	how := struct{ flags, mode, resolve uint64 }{syscall.O_RDONLY | syscall.O_DIRECTORY | syscall.O_CLOEXEC, 0,
+		resolveNoSymlinks}
+	fd, _, errno := syscall.Syscall6(sysOpenat2, atCwd, uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&how)),
+		unsafe.Sizeof(how), 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -148,7 +148,9 @@ func (s *Saved) Wrote(name, value string) {
 }
 
 func (s *Saved) find(name string) (int, bool) {
-	return slices.BinarySearchFunc(s.list, name, func(p kernel.Saved, name string) int { return strings.Compare(p.Name, name) })
+	return slices.BinarySearchFunc(s.list, name, func(p kernel.Saved, name string) int {
+		return strings.Compare(p.Name, name)
+	})
 }
 
 func (s *Saved) insert(p kernel.Saved) {
@@ -177,8 +179,8 @@ func (s *Saved) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// write replaces the whole file, so that a crash leaves the old one or the new one. A file that was not understood is kept
-// under another name: it may be the only record of what the parameters were.
+// write replaces the whole file, so that a crash leaves the old one or the new one. A file that was not
+// understood is kept under another name: it may be the only record of what the parameters were.
 func (s *Saved) write(text []byte) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -177,7 +177,9 @@ func (t *tracer) oneSided(f *flight) bool {
 	if !ok {
 		k, ok = t.virtual(f)
 	}
-	return ok && slices.ContainsFunc(t.state.Reals.Of(k), func(r kernel.Real) bool { return r.Forward != kernel.Masquerade })
+	return ok && slices.ContainsFunc(t.state.Reals.Of(k), func(r kernel.Real) bool {
+		return r.Forward != kernel.Masquerade
+	})
 }
 
 // fromBridgePort is physdev's --physdev-is-in. Without br_netfilter it never matches.

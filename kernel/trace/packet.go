@@ -40,7 +40,8 @@ var otherStates = []string{"RELATED", "INVALID", "UNTRACKED"}
 // anyPort is the source port of a packet if it does not matter.
 const anyPort = 40000
 
-const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [mark NUMBER] [established] [related|invalid|untracked]", with SOURCE "node" or an address`
+const grammar = `want "tcp|udp|sctp|ping SOURCE -> DESTINATION [in DEVICE [port DEVICE]] [mark NUMBER] [established] ` +
+	`[related|invalid|untracked]", with SOURCE "node" or an address`
 
 // ParsePacket reads a packet in this form:
 //

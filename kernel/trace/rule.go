@@ -114,7 +114,8 @@ func (p *parser) option() error {
 }
 
 // modules are the matches that option knows.
-var modules = []string{"set", "addrtype", "mark", "conntrack", "physdev", "icmp", "icmp6", "ipvs", "tcp", "udp", "sctp", "statistic", "recent", "bpf"}
+var modules = []string{"set", "addrtype", "mark", "conntrack", "physdev", "icmp", "icmp6", "ipvs", "tcp", "udp", "sctp",
+	"statistic", "recent", "bpf"}
 
 func (p *parser) known(negated bool) error {
 	if negated || !slices.Contains(modules, p.module) {
@@ -139,7 +140,8 @@ func (p *parser) target(negated bool) error {
 	_, known := targets[p.rule.target]
 	known = known || p.chain(p.family, p.table, p.rule.target).Name != ""
 	needsValue := slices.Contains([]string{"MARK", "DNAT", "CT"}, p.rule.target)
-	if negated || !known || needsValue && len(p.words) == 0 || p.rule.leaves && p.chain(p.family, p.table, p.rule.target).Name == "" {
+	if negated || !known || needsValue && len(p.words) == 0 || p.rule.leaves &&
+		p.chain(p.family, p.table, p.rule.target).Name == "" {
 		return fmt.Errorf("target %q is not understood, and no chain of table %s", p.rule.target, p.table)
 	}
 	for len(p.words) > 0 {

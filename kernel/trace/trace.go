@@ -145,7 +145,8 @@ func (t *tracer) sent(f *flight) (Verdict, error) {
 	if k, ok := t.virtual(f); ok {
 		return t.balanced(f, k)
 	}
-	if f.translated.Proto != 0 && f.Src.Addr().Is4() && f.Src.Addr().IsLoopback() && !t.local(f.Dst.Addr()) && !t.routesLocalnet() {
+	if f.translated.Proto != 0 && f.Src.Addr().Is4() && f.Src.Addr().IsLoopback() && !t.local(f.Dst.Addr()) &&
+		!t.routesLocalnet() {
 		t.step("routing: nothing leaves from %s", f.Src.Addr()) // ip_route_me_harder
 		return Verdict{Fate: Dropped}, nil
 	}

@@ -58,7 +58,8 @@ func readProgram(p cli.Program) completed {
 		own := slices.DeleteFunc(visibleFlags(p.FlagSet(c)), func(f flag) bool {
 			return slices.ContainsFunc(common, func(g flag) bool { return f.name == g.name })
 		})
-		out.commands = append(out.commands, entry{name: c.Name, short: c.Short, flags: own, values: c.Values, files: strings.Contains(c.Args, "FILE"), names: namesOf(c.Args)})
+		out.commands = append(out.commands, entry{name: c.Name, short: c.Short, flags: own, values: c.Values,
+			files: strings.Contains(c.Args, "FILE"), names: namesOf(c.Args)})
 	}
 	return out
 }
@@ -91,7 +92,8 @@ func visibleFlags(fs *pflag.FlagSet) []flag {
 		if len(name) == 1 {
 			letter = name // pflag accepts it as --v too
 		}
-		out = append(out, flag{name: name, letter: letter, usage: usage, value: value, files: file, words: cli.Offered(f), names: namesOf(value)})
+		out = append(out, flag{name: name, letter: letter, usage: usage, value: value, files: file, words: cli.Offered(f),
+			names: namesOf(value)})
 	})
 	return append(out, flag{name: "help", letter: "h", usage: "explain the command and its flags"})
 }

@@ -31,7 +31,8 @@ func bash(b *bytes.Buffer, p completed) {
 	b.WriteString("\tesac\n\tcase $prev in\n")
 	files, values := valued(p)
 	if len(files) > 0 {
-		fmt.Fprintf(b, "\t%s)\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n\t\treturn\n\t\t;;\n", strings.Join(files, " | "))
+		fmt.Fprintf(b, "\t%s)\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- "+
+			"\"$cur\")\n\t\treturn\n\t\t;;\n", strings.Join(files, " | "))
 	}
 	if len(values) > 0 {
 		fmt.Fprintf(b, "\t%s)\n\t\treturn\n\t\t;;\n", strings.Join(values, " | "))
@@ -53,16 +54,19 @@ func bash(b *bytes.Buffer, p completed) {
 	for _, c := range p.commands {
 		names = append(names, c.name)
 	}
-	fmt.Fprintf(b, "\t\tmapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\")\n\t\treturn\n\tfi\n", strings.Join(names, " "))
+	fmt.Fprintf(b, "\t\tmapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\")\n\t\treturn\n\tfi\n",
+		strings.Join(names, " "))
 	b.WriteString("\n\tcase $command in\n")
 	for _, c := range p.commands {
 		switch {
 		case c.values != nil:
-			fmt.Fprintf(b, "\t%s) mapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\") ;;\n", c.name, strings.Join(c.values, " "))
+			fmt.Fprintf(b, "\t%s) mapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\") ;;\n", c.name,
+				strings.Join(c.values, " "))
 		case c.names != "":
 			fmt.Fprintf(b, bashNames, c.name, p.name, c.names)
 		case c.files:
-			fmt.Fprintf(b, "\t%s)\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n\t\t;;\n", c.name)
+			fmt.Fprintf(b, "\t%s)\n\t\tcompopt -o filenames 2>/dev/null\n\t\tmapfile -t COMPREPLY < <(compgen -f -- "+
+				"\"$cur\")\n\t\t;;\n", c.name)
 		}
 	}
 	fmt.Fprintf(b, "\tesac\n}\n\ncomplete -F _%[1]s %[1]s\n", p.name)
@@ -95,7 +99,8 @@ func bashValues(b *bytes.Buffer, program, command string, flags []flag) {
 		if f.letter != "" {
 			pattern += fmt.Sprintf(" | %s' -%s'", command, f.letter)
 		}
-		fmt.Fprintf(b, "\t%s)\n\t\tmapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\")\n\t\treturn\n\t\t;;\n", pattern, words)
+		fmt.Fprintf(b, "\t%s)\n\t\tmapfile -t COMPREPLY < <(compgen -W \"%s\" -- \"$cur\")\n\t\treturn\n\t\t;;\n", pattern,
+			words)
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 )
 
 func zsh(b *bytes.Buffer, p completed) {
-	fmt.Fprintf(b, "#compdef %[1]s\n# %[1]s completion for zsh: %[1]s completion zsh\n\n_%[1]s_names() {\n\tlocal -a offers\n\toffers=(${(f)\"$(%[1]s names $1 2>/dev/null)\"})\n\tcompadd -a offers\n}\n\n_%[1]s() {\n\tlocal -a commands flags\n\tcommands=(\n", p.name)
+	fmt.Fprintf(b, "#compdef %[1]s\n# %[1]s completion for zsh: %[1]s completion zsh\n\n_%[1]s_names() {\n\tlocal -a "+
+		"offers\n\toffers=(${(f)\"$(%[1]s names $1 2>/dev/null)\"})\n\tcompadd -a offers\n}\n\n_%[1]s() {\n\tlocal -a "+
+		"commands flags\n\tcommands=(\n", p.name)
 	for _, c := range p.commands {
 		fmt.Fprintf(b, "\t\t%s\n", single(c.name+":"+strings.ReplaceAll(c.short, ":", `\:`)))
 	}
@@ -41,7 +43,8 @@ func zsh(b *bytes.Buffer, p completed) {
 		}
 		b.WriteString("\t\t)\n\t\t;;\n")
 	}
-	fmt.Fprintf(b, "\tesac\n\t_arguments -s $flags\n}\n\nif [[ $funcstack[1] == _%[1]s ]]; then\n\t_%[1]s \"$@\"\nelse\n\tcompdef _%[1]s %[1]s\nfi\n", p.name)
+	fmt.Fprintf(b, "\tesac\n\t_arguments -s $flags\n}\n\nif [[ $funcstack[1] == _%[1]s ]]; then\n\t_%[1]s "+
+		"\"$@\"\nelse\n\tcompdef _%[1]s %[1]s\nfi\n", p.name)
 }
 
 func zshFlags(b *bytes.Buffer, program string, flags []flag) {

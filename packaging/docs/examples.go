@@ -129,8 +129,8 @@ func prefixList(command string, vips []netip.Addr, bits, whole int) string {
 	return b.String()
 }
 
-// addresses are the VIPs for keepalived. The advertisements of an instance are of one family: addresses of the other one
-// are excluded from them, and follow the same master.
+// addresses are the VIPs for keepalived. The advertisements of an instance are of one family: addresses of
+// the other one are excluded from them, and follow the same master.
 func addresses(v4, v6 []netip.Addr) string {
 	var b strings.Builder
 	list := func(name string, vips []netip.Addr) {

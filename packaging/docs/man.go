@@ -44,7 +44,8 @@ func (e Edition) program(prog cli.Program) []byte {
 		p.command(c, prog.FlagSet(c), common)
 	}
 	p.heading("FLAGS OF ALL COMMANDS")
-	p.text("A flag overrides its key in svcproxy.toml. Flags of kube-proxy that have no effect here are accepted with a warning, and not listed.")
+	p.text("A flag overrides its key in svcproxy.toml. Flags of kube-proxy that have no effect here are accepted with a " +
+		"warning, and not listed.")
 	common.VisitAll(p.pflag)
 	p.heading("SIGNALS")
 	for _, s := range signals {
@@ -110,7 +111,8 @@ func (p *page) pflag(f *pflag.Flag) {
 		names, value = names+"[="+value+"]", ""
 		usage += " (" + f.NoOptDefVal + " without one)"
 	}
-	if f.DefValue != "" && f.DefValue != "false" && (f.NoOptDefVal == "" || f.NoOptDefVal == "true") && !strings.Contains(usage, "(default") {
+	if f.DefValue != "" && f.DefValue != "false" && (f.NoOptDefVal == "" || f.NoOptDefVal == "true") &&
+		!strings.Contains(usage, "(default") {
 		usage += " (default " + f.DefValue + ")"
 	}
 	p.flag(names, value, sentence(usage))
@@ -120,12 +122,12 @@ func (p *page) pflag(f *pflag.Flag) {
 func (e Edition) config(keys []fields.Key) []byte {
 	p := newPage("svcproxy.toml", 5, e.Version, e.Date, "how a node's service proxy behaves")
 	p.heading("DESCRIPTION")
-	p.text(`/etc/svcproxy/svcproxy.toml is TOML. The file is optional, and so is each key: a key that is left out has its default. An
-		unknown key is an error with its file and line. Durations are strings such as "30s", "5m" or "3h". Most keys have the names of
-		KubeProxyConfiguration, and --config also reads such a file, in YAML.`)
-	p.text(`svcproxy follows changes of the file. A change takes effect as a whole; if it is refused, the last good content stays in
-		effect. svcproxy reload --wait, which systemctl reload svcproxy runs, prints what was refused. A key that needs a restart keeps its
-		value until then.`)
+	p.text(`/etc/svcproxy/svcproxy.toml is TOML. The file is optional, and so is each key: a key that is left out has
+		its default. An unknown key is an error with its file and line. Durations are strings such as "30s", "5m" or
+		"3h". Most keys have the names of KubeProxyConfiguration, and --config also reads such a file, in YAML.`)
+	p.text(`svcproxy follows changes of the file. A change takes effect as a whole; if it is refused, the last good
+		content stays in effect. svcproxy reload --wait, which systemctl reload svcproxy runs, prints what was refused. A
+		key that needs a restart keeps its value until then.`)
 	p.heading("KEYS")
 	table := ""
 	for i, k := range keys {
@@ -164,19 +166,22 @@ func (e Edition) config(keys []fields.Key) []byte {
 func (e Edition) services(keys []fields.Key) []byte {
 	p := newPage("services.toml", 5, e.Version, e.Date, "what a node's service proxy serves")
 	p.heading("DESCRIPTION")
-	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml list the services. svcproxy follows their changes. Each
-		file is accepted or refused as a whole. A refused file is logged with the line of each error, and its last good content stays in
-		effect. A file that never was good is left out until it is corrected.`)
-	p.text(`To change a file safely, write the new content to another name in the same directory, and rename it over the file. A file
-		that is written in place is read when it is closed. If it has lost more than a third of its content, it is read after 2 seconds
-		without a change, or at svcproxy reload. A file that had services and is now empty, or has comments alone, is refused; to remove all
-		services, write services = {}. A file that the configuration names is refused if it vanishes. Removing a file from services.d
-		removes its services. If services.d itself vanishes, the last good content of its files is served; to end that, make an empty one. If it is a
-		mount that is not mounted, the same is served; to end that, put an empty file none.toml there.`)
-	p.text(`Two services of one file that want the same VIP and port, or the same node port, are an error. If they are in different
-		files or sources, one of them gets it: the service that had it before, even before a restart, or of two new ones that of the earlier
-		file. The other is served without it. A VIP that is an address of one of the node's own links is served and not bound. A VIP that is
-		the node's default gateway, or an endpoint of another service, is left out. svcproxy status shows what is left out, and why.`)
+	p.text(`/etc/svcproxy/services.toml and every /etc/svcproxy/services.d/*.toml list the services. svcproxy follows
+		their changes. Each file is accepted or refused as a whole. A refused file is logged with the line of each error,
+		and its last good content stays in effect. A file that never was good is left out until it is corrected.`)
+	p.text(`To change a file safely, write the new content to another name in the same directory, and rename it over
+		the file. A file that is written in place counts at once if nothing that is served would go. If a part of a service
+		would go, or the file is not valid, it counts after a second without a change; if a service would go, after 10.
+		It waits 30 seconds at most, and svcproxy reload ends the wait. A file that had services and is now
+		empty, or has comments alone, is refused; to remove all services, write services = {}. A file that the
+		configuration names is refused if it vanishes. Removing a file from services.d removes its services. If
+		services.d itself vanishes, the last good content of its files is served; to end that, make an empty one. If it
+		is a mount that is not mounted, the same is served; to end that, put an empty file none.toml there.`)
+	p.text(`Two services of one file that want the same VIP and port, or the same node port, are an error. If they are
+		in different files or sources, one of them gets it: the service that had it before, even before a restart, or of
+		two new ones that of the earlier file. The other is served without it. A VIP that is an address of one of the
+		node's own links is served and not bound. A VIP that is the node's default gateway, or an endpoint of another
+		service, is left out. svcproxy status shows what is left out, and why.`)
 	p.heading("EXAMPLE")
 	p.literal(example)
 	p.heading("KEYS")
@@ -197,20 +202,23 @@ func (e Edition) services(keys []fields.Key) []byte {
 // healthChecks is what the keys of health checks cannot say.
 func (p *page) healthChecks() {
 	p.heading("HEALTH CHECKS")
-	p.text(`Without verify, types tls, https and grpc take every server that Go's TLS can reach, from TLS 1.0 on, with RSA key
-		exchange too. A certificate that Go cannot parse, or whose RSA key is shorter than 1024 or longer than 8192 bits, is a
-		warning of svcproxy status: the endpoint is up, and what it would answer to https or grpc is not asked. Go cannot do
-		these: key exchange by DHE; AES-CBC with SHA-384, AES-256-CBC with SHA-256 under RSA key exchange, AES-CCM, ARIA and
-		Camellia; group X448; keys of type RSA-PSS, Ed448 or DSA. Use type tcp for a server that has nothing else.`)
-	p.text(`Type agent reads answers as HAProxy does. The last of the words up, down, stopped and fail counts at once, whatever fall
-		and rise are. A percentage of the weight stays until the next one, and drain and maint until ready, also over a restart.
-		Other words change nothing, nor does a line without an end. An agent that cannot be asked counts as with other types.`)
+	p.text(`Without verify, types tls, https and grpc take every server that Go's TLS can reach, from TLS 1.0 on, with
+		RSA key exchange too. A certificate that Go cannot parse, or whose RSA key is shorter than 1024 or longer than
+		8192 bits, is a warning of svcproxy status: the endpoint is up, and what it would answer to https or grpc is not
+		asked. Go cannot do these: key exchange by DHE; AES-CBC with SHA-384, AES-256-CBC with SHA-256 under RSA key
+		exchange, AES-CCM, ARIA and Camellia; group X448; keys of type RSA-PSS, Ed448 or DSA. Use type tcp for a server
+		that has nothing else.`)
+	p.text(`Type agent reads answers as HAProxy does. The last of the words up, down, stopped and fail counts at once,
+		whatever fall and rise are. A percentage of the weight stays until the next one, and drain and maint until ready,
+		also over a restart. Other words change nothing, nor does a line without an end. An agent that cannot be asked
+		counts as with other types.`)
 }
 
 // shared says whether a key is also one of another table, which the page explains: named health checks have the keys of
 // a service's healthCheck, vips those of loadBalancerIPs, and backends those of endpoints.
 func shared(k fields.Key) bool {
-	return strings.HasPrefix(k.Path, "healthChecks.NAME.") || strings.HasPrefix(k.Path, "services.NAME.vips[].") || strings.HasPrefix(k.Path, "services.NAME.backends[].")
+	return strings.HasPrefix(k.Path, "healthChecks.NAME.") || strings.HasPrefix(k.Path, "services.NAME.vips[].") ||
+		strings.HasPrefix(k.Path, "services.NAME.backends[].")
 }
 
 func (p *page) key(name, kind string, words []string, byDefault, comment string) {

@@ -17,7 +17,8 @@ type page struct {
 func newPage(name string, section int, version string, date time.Time, short string) *page {
 	p := &page{}
 	p.WriteString(".\\\" Written by svcproxy docs, from what the program itself reads.\n")
-	fmt.Fprintf(p, ".TH %s %d \"%s\" %s %s\n", quote(strings.ToUpper(name)), section, date.UTC().Format(time.DateOnly), quote("svcproxy "+version), quote("System Manager's Manual"))
+	fmt.Fprintf(p, ".TH %s %d \"%s\" %s %s\n", quote(strings.ToUpper(name)), section, date.UTC().Format(time.DateOnly),
+		quote("svcproxy "+version), quote("System Manager's Manual"))
 	p.heading("NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", escape(name), escape(short))
 	return p

@@ -2,20 +2,23 @@ package docs
 
 import "github.com/svcproxy/svcproxy/proxy/cli"
 
-const about = `svcproxy makes the kernel of this node serve the services of services.toml(5). It programs IPVS virtual and real servers,
-ipsets, a constant number of iptables rules, virtual addresses and kernel parameters, under the names that the IPVS mode of kube-proxy
-uses. Kubernetes is not needed. Packets do not pass through svcproxy: when it stops, the kernel goes on serving. When it starts, it takes
-over what is there and changes only what differs. Objects that other programs made stay as they are.
+const about = `svcproxy makes the kernel of this node serve the services of services.toml(5). It programs IPVS
+virtual and real servers, ipsets, a constant number of iptables rules, virtual addresses and kernel parameters,
+under the names that the IPVS mode of kube-proxy uses. Kubernetes is not needed. Packets do not pass through
+svcproxy: when it stops, the kernel goes on serving. When it starts, it takes over what is there and changes only
+what differs. Objects that other programs made stay as they are.
 
-A kernel without IPVS is served by rules of iptables alone (mode iptables). One without these is served by sockets of svcproxy itself
-(mode userspace): packets pass through it, and when it ends, so do their connections. The log says which mode is used, and why.
+A kernel without IPVS is served by rules of iptables alone (mode iptables). One without these is served by sockets
+of svcproxy itself (mode userspace): packets pass through it, and when it ends, so do their connections. The log
+says which mode is used, and why.
 
 svcproxy-start(7) leads from the installation to a pair of nodes. svcproxy-concepts(7) explains how clients reach a VIP
 and which address backends see. svcproxy-troubleshooting(7) is for a service that does not answer.`
 
 var signals = [][2]string{
 	{"SIGHUP", "Read all files again, as svcproxy reload does, and check the kernel in full."},
-	{"SIGTERM, SIGINT", "End the process; a second one does so at once. The kernel goes on serving, except in mode userspace; svcproxy cleanup ends that."},
+	{"SIGTERM, SIGINT", "End the process; a second one does so at once. The kernel goes on serving, except in mode " +
+		"userspace; svcproxy cleanup ends that."},
 	{"SIGUSR1", "Write the last reading of the kernel to the log."},
 	{"SIGUSR2", "Turn debug logging on or off."},
 }
@@ -40,15 +43,19 @@ var exits = []struct {
 var filesOnDisk = [][2]string{
 	{"/etc/svcproxy/svcproxy.toml", "The configuration of this node: svcproxy.toml(5)."},
 	{"/etc/svcproxy/services.toml, /etc/svcproxy/services.d/*.toml", "The services: services.toml(5)."},
-	{"/etc/default/svcproxy, /etc/sysconfig/svcproxy", "SVCPROXY_OPTS: flags for the systemd unit. Debian packages have the first file, rpm packages the second."},
-	{"/run/svcproxy/svcproxy.sock", "The control socket of the running svcproxy, for root and the group svcproxy. The commands that show what it does, explain without root, reload and the operator's orders use it."},
-	{"/var/lib/svcproxy", "State that survives a restart: the last good services, the operator's orders, the kernel parameters as svcproxy found them, and the names of the last run."},
+	{"/etc/default/svcproxy, /etc/sysconfig/svcproxy",
+		"SVCPROXY_OPTS: flags for the systemd unit. Debian packages have the first file, rpm packages the second."},
+	{"/run/svcproxy/svcproxy.sock", "The control socket of the running svcproxy, for root and the group svcproxy. The " +
+		"commands that show what it does, explain without root, reload and the operator's orders use it."},
+	{"/var/lib/svcproxy", "State that survives a restart: the last good services, the operator's orders, the kernel " +
+		"parameters as svcproxy found them, and the names of the last run."},
 	{"/usr/share/svcproxy", "JSON schemas of the files, alerts for Prometheus, and a dashboard for Grafana."},
 }
 
 var environment = [][2]string{
 	{"NO_COLOR", "If set, the output has no colours, even on a terminal."},
-	{"NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd. svcproxy sends READY after the first sync, STATUS with what is served and what is wrong, and WATCHDOG while its loop answers."},
+	{"NOTIFY_SOCKET, WATCHDOG_USEC", "Set by systemd. svcproxy sends READY after the first sync, STATUS with what is " +
+		"served and what is wrong, and WATCHDOG while its loop answers."},
 }
 
 var examples = [][2]string{
@@ -56,7 +63,8 @@ var examples = [][2]string{
 	{"Check the files, and see what they would change. Both commands change nothing:", "svcproxy check\nsvcproxy plan"},
 	{"See why a VIP is not reached:", "svcproxy explain tcp 198.51.100.80:80"},
 	{"Find what is wrong on this node:", "svcproxy doctor --probe"},
-	{"Take a server out for maintenance, wait until its last connection has ended, and give it back:", "svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait\nsvcproxy undrain 10.2.1.10"},
+	{"Take a server out for maintenance, wait until its last connection has ended, and give it back:",
+		"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait\nsvcproxy undrain 10.2.1.10"},
 	{"Remove everything that svcproxy made from the kernel:", "systemctl stop svcproxy\nsvcproxy cleanup"},
 }
 

@@ -139,8 +139,8 @@ func heading(line string) (text string, level int) {
 	return text[1:], level
 }
 
-// emphasised sets what is between backticks in bold and what is between asterisks in italics. In escaped text a backtick
-// is \(ga.
+// emphasised sets what is between backticks in bold and what is between asterisks in italics. In escaped text
+// a backtick is \(ga.
 func emphasised(s string) string {
 	return between(between(s, `\(ga`, `\fB`), "*", `\fI`)
 }

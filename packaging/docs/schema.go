@@ -109,9 +109,11 @@ func schemaValue(k fields.Key) schema {
 	case fields.KindTable:
 		s = closed()
 	case fields.KindPortsOrTables:
-		s = schema{"type": "array", "items": schema{"anyOf": []schema{{"type": "integer", "minimum": 1, "maximum": math.MaxUint16}, closed(), {"type": "string", "pattern": portRange}}}}
+		s = schema{"type": "array", "items": schema{"anyOf": []schema{{"type": "integer", "minimum": 1,
+			"maximum": math.MaxUint16}, closed(), {"type": "string", "pattern": portRange}}}}
 	case fields.KindPortOrRange:
-		s = schema{"anyOf": []schema{{"type": "integer", "minimum": 1, "maximum": math.MaxUint16}, {"type": "string", "pattern": portRange}}}
+		s = schema{"anyOf": []schema{{"type": "integer", "minimum": 1, "maximum": math.MaxUint16},
+			{"type": "string", "pattern": portRange}}}
 	case fields.KindAddressesOrTables:
 		s = schema{"type": "array", "items": schema{"anyOf": []schema{str, closed()}}}
 	case fields.KindStringOrTable:

@@ -149,7 +149,8 @@ func (k *keeper) addTo(s, was *sources.Service) {
 	if !s.Type.Serves() {
 		return
 	}
-	s.ClusterIPs, s.ExternalIPs = slices.Concat(s.ClusterIPs, k.of(was.ClusterIPs)), slices.Concat(s.ExternalIPs, k.of(was.ExternalIPs))
+	s.ClusterIPs, s.ExternalIPs = slices.Concat(s.ClusterIPs, k.of(was.ClusterIPs)),
+		slices.Concat(s.ExternalIPs, k.of(was.ExternalIPs))
 	balanced := k.ofLoadBalancer(was)
 	if len(balanced) > 0 && s.Type != sources.LoadBalancer {
 		if s.Type == sources.ClusterIP {
@@ -207,7 +208,8 @@ func (c *Config) Waits(want *kernel.State, have *kernel.Observed) (lines []strin
 		if local[a.Addr] || i > 0 && have.Announcements[i-1].Addr == a.Addr {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s: svcproxy removes its route first, and what serves it %s later (announce.withdrawWait)", a.Addr, c.WithdrawWait))
+		lines = append(lines, fmt.Sprintf("%s: svcproxy removes its route first, and what serves it %s later "+
+			"(announce.withdrawWait)", a.Addr, c.WithdrawWait))
 	}
 	return lines
 }

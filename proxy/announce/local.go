@@ -25,7 +25,9 @@ func (d *decider) localOf(addr netip.Addr) (why string, is locality) {
 	}
 	why, is = "the node has no address or route for it", lost
 	p := &d.Want.Policy
-	start, _ := slices.BinarySearchFunc(p.Claims, addr, func(c kernel.Claim, a netip.Addr) int { return c.Addr.Compare(a) })
+	start, _ := slices.BinarySearchFunc(p.Claims, addr, func(c kernel.Claim, a netip.Addr) int {
+		return c.Addr.Compare(a)
+	})
 	for _, c := range p.Claims[start:] {
 		if c.Addr != addr || !p.Probe {
 			break
@@ -44,6 +46,8 @@ func (d *decider) localOf(addr netip.Addr) (why string, is locality) {
 
 // wantsLocal reports whether an address is to be made local.
 func (d *decider) wantsLocal(addr netip.Addr) bool {
-	_, routed := slices.BinarySearchFunc(d.Want.Routes, addr, func(r kernel.Route, a netip.Addr) int { return r.Addr.Compare(a) })
+	_, routed := slices.BinarySearchFunc(d.Want.Routes, addr, func(r kernel.Route, a netip.Addr) int {
+		return r.Addr.Compare(a)
+	})
 	return routed || slices.ContainsFunc(d.Want.Addrs, func(x kernel.Addr) bool { return x.Addr == addr })
 }

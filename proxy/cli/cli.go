@@ -108,8 +108,8 @@ func (p Program) Run(ctx context.Context, argv []string, out io.Writer) error {
 	return cmd.Run(ctx, args)
 }
 
-// first is the hint for a command line that has flags before the command: the same one with the command first. It is "" if
-// there is no command after the flags.
+// first is the hint for a command line that has flags before the command: the same one with the command
+// first. It is "" if there is no command after the flags.
 func (p Program) first(argv []string) string {
 	for i, word := range argv {
 		if _, ok := p.command(word); !ok {

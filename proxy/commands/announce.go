@@ -27,7 +27,8 @@ var announceVerbs = []string{"withdraw", "config"}
 func Announce(e *Env) cli.Command {
 	c := &announceCommand{local: local{Env: e}}
 	return cli.Command{
-		Name: "announce", Args: "VERB", Short: "withdraw VIPs of a dead svcproxy; configure a routing daemon", Values: announceVerbs,
+		Name: "announce", Args: "VERB", Short: "withdraw VIPs of a dead svcproxy; configure a routing daemon",
+		Values: announceVerbs,
 		Long: `VERB is withdraw or config.
 
 withdraw: a stop or a crash withdraws nothing: the kernel goes on serving, and a restart
@@ -50,7 +51,8 @@ this node. Comments in it name what else to change.`,
 
 func (c *announceCommand) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.ifDead, "if-dead", false, "withdraw: while svcproxy runs, do nothing and exit 0")
-	fs.StringVar(&c.engine, "engine", "", "config: the routing `DAEMON`: "+engineNames()+"; by default the one for announce.mode")
+	fs.StringVar(&c.engine, "engine", "", "config: the routing `DAEMON`: "+engineNames()+
+		"; by default the one for announce.mode")
 }
 
 func (c *announceCommand) run(ctx context.Context, args []string) error {

@@ -44,7 +44,8 @@ func (c *announceCommand) config(ctx context.Context) error {
 		c.warn("no service has a VIP to announce: the VIPs are those of the example")
 	}
 	a := s.Config.Announce
-	text, err := docs.Example(e, docs.ExampleValues{Table: a.RouteTable(), DrainMetric: uint32(a.DrainMetric), File: a.File, VIPs: vips})
+	text, err := docs.Example(e, docs.ExampleValues{Table: a.RouteTable(), DrainMetric: uint32(a.DrainMetric),
+		File: a.File, VIPs: vips})
 	if err != nil {
 		return err
 	}
@@ -74,9 +75,11 @@ func unfit(e docs.Engine, a config.Announce) (lines []string) {
 	}
 	switch {
 	case e == docs.FRR && a.Table != 0:
-		lines = append(lines, fmt.Sprintf("announce.table is %d: frr needs 0 here, since it imports other tables for IPv4 only", a.Table))
+		lines = append(lines, fmt.Sprintf("announce.table is %d: frr needs 0 here, since it imports other tables for IPv4 "+
+			"only", a.Table))
 	case e == docs.BIRD && a.Table == 0:
-		lines = append(lines, "announce.table is 0: bird would announce all routes of the main table; give it a table of its own, like 143")
+		lines = append(lines, "announce.table is 0: bird would announce all routes of the main table; give it a table of "+
+			"its own, like 143")
 	}
 	return lines
 }

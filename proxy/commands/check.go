@@ -150,7 +150,9 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, facts sources.H
 	c.doubts(facts, s.Static)
 	o := s.Files()
 	if len(args) > 0 {
-		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool { return name == stdin || isObjects(name) }), false
+		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool {
+			return name == stdin || isObjects(name)
+		}), false
 		o.Literal = true // a shell has replaced its patterns, and passes on those that match nothing
 	}
 	table, err := c.serviceFiles(ctx, o, facts)
@@ -177,8 +179,9 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, facts sources.H
 	return tables, errors.Join(errs...)
 }
 
-// kubeconfig returns what is wrong with the kubeconfig, which a daemon would wait for. It sends no request. That it, or a
-// file that it names, is not on this host says nothing about the configuration, which may be for another one.
+// kubeconfig returns what is wrong with the kubeconfig, which a daemon would wait for. It sends no request.
+// That it, or a file that it names, is not on this host says nothing about the configuration, which may be
+// for another one.
 func (c *checkCommand) kubeconfig(s daemon.Setup) error {
 	o := s.APIServer()
 	if !s.Config.APIServer.Enabled || o.Kubeconfig == "" {
@@ -189,7 +192,8 @@ func (c *checkCommand) kubeconfig(s daemon.Setup) error {
 		return nil
 	}
 	if apiserver.Missing(err) {
-		c.lack(err.Error() + "; if that is a path in kube-proxy's pod, name a file of this host instead: svcproxy-migration(7)")
+		c.lack(err.Error() + "; if that is a path in kube-proxy's pod, name a file of this host instead: " +
+			"svcproxy-migration(7)")
 		return nil
 	}
 	return &sources.RejectedError{Files: []string{o.Kubeconfig}, Problems: []sources.Problem{
@@ -236,7 +240,8 @@ func nodeWarning(err error, root bool) []string {
 	if err == nil || !root || errors.As(err, &missing) {
 		return nil
 	}
-	return []string{fmt.Sprintf("cannot read this node's addresses and routes, so the services are not compared with them: %v", err)}
+	return []string{fmt.Sprintf("cannot read this node's addresses and routes, so the services are not compared with "+
+		"them: %v", err)}
 }
 
 // isObjects reports whether a file has Kubernetes objects, by its extension.
@@ -263,7 +268,8 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 func (c *checkCommand) objects(s daemon.Setup, facts sources.HostFacts, name string) (sources.Table, error) {
 	content, err := file.Read(name)
 	if err != nil {
-		return sources.Table{}, &sources.RejectedError{Files: []string{name}, Problems: []sources.Problem{{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}}}
+		return sources.Table{}, &sources.RejectedError{Files: []string{name},
+			Problems: []sources.Problem{{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}}}
 	}
 	objects, problems := manifest.Decode(name, content.Data)
 	table, left := manifest.Table(objects, s.Node())

@@ -54,8 +54,9 @@ func foreign(names []string) string {
 	return ""
 }
 
-// looksLike says what a text is that is not a services file, with what to do about it: the command that imports it from a
-// name, or where the form of services files is written down. It is "" if the text does not tell.
+// looksLike says what a text is that is not a services file, with what to do about it: the command that
+// imports it from a name, or where the form of services files is written down. It is "" if the text does not
+// tell.
 func looksLike(data []byte, name string) string {
 	if format := convert.Detect(data); format != "" {
 		return fmt.Sprintf("a file of %s: svcproxy import %s", format, name)

@@ -22,8 +22,8 @@ import (
 // maxProbing bounds the probes of check --probe at the same time.
 const maxProbing = 100
 
-// probeAll probes each target of a table once. It returns how many there are, and a problem for each port of an endpoint
-// whose probe is not good.
+// probeAll probes each target of a table once. It returns how many there are, and a problem for each port of
+// an endpoint whose probe is not good.
 func (c *checkCommand) probeAll(ctx context.Context, s daemon.Setup, table sources.Table) (int, error) {
 	settings := s.Health()
 	table = new(sources.Checks).OnNode(table, settings.Defaults, settings.Scheduler)
@@ -65,7 +65,8 @@ func (c *checkCommand) probeAll(ctx context.Context, s daemon.Setup, table sourc
 func probeTarget(ctx context.Context, p *probe.Prober, table sources.Table, t *health.Target) probe.Result {
 	first := t.Users[0]
 	s := table.Services.At(int(first.Service))
-	return p.Do(ctx, &s.HealthCheck.Probe, t.Addr, probe.Meta{Service: s.DisplayName(), Weight: int(s.Endpoints[first.Endpoint].Weight)})
+	return p.Do(ctx, &s.HealthCheck.Probe, t.Addr, probe.Meta{Service: s.DisplayName(),
+		Weight: int(s.Endpoints[first.Endpoint].Weight)})
 }
 
 // failures returns a problem for each port of an endpoint whose probe is not good, nil if there is none.

@@ -109,7 +109,8 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 	if !c.dryRun { // first, and whatever becomes of the rest: routing daemons may still send clients here
 		withdrawn = daemon.WithdrawFile(s.Config.Announce)
 	}
-	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay}, c.print); err != nil || c.dryRun {
+	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay},
+		c.print); err != nil || c.dryRun {
 		return errors.Join(withdrawn, err)
 	}
 	return errors.Join(withdrawn, host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
@@ -125,8 +126,10 @@ func checkRecord(ctx context.Context, k *host.Kernel, names kernel.Names, stateD
 	if others := have.Unserved(); len(others) > 0 {
 		return &cli.Error{
 			Code: cli.Failed,
-			Err:  fmt.Errorf("by the record of the last run its device is %s, but the address %s on it is no VIP", names.Device, others[0]),
-			Hint: fmt.Sprintf("if the device is another program's, remove the file names in %s; else remove the address", stateDir),
+			Err: fmt.Errorf("by the record of the last run its device is %s, but the address %s on it is no VIP", names.Device,
+				others[0]),
+			Hint: fmt.Sprintf("if the device is another program's, remove the file names in %s; else remove the address",
+				stateDir),
 		}
 	}
 	return nil

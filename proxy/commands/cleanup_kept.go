@@ -89,8 +89,8 @@ const (
 	withRest     = "gMt"
 )
 
-// keepalivedOptions reads a command line as getopt_long does for keepalived: letters can be combined, and an argument is
-// the rest of a word or the next word.
+// keepalivedOptions reads a command line as getopt_long does for keepalived: letters can be combined, and an
+// argument is the rest of a word or the next word.
 func keepalivedOptions(args []string) (list []option) {
 	next := func() (word string) {
 		if len(args) > 0 {
@@ -129,7 +129,8 @@ func (k keepalived) read() (convert.Result, error) {
 	r, err := k.convert()
 	if err != nil {
 		return r, &cli.Error{
-			Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and what it has in its configuration is not known: %w", k.pid, err),
+			Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and what it has in its configuration is not "+
+				"known: %w", k.pid, err),
 			Hint: "mend its configuration, or stop it first",
 		}
 	}

@@ -13,17 +13,20 @@ import (
 )
 
 // errKubeProxy is wrapped by the error about a kube-proxy that serves with the objects which cleanup would remove.
-var errKubeProxy = errors.New("serves this node in mode ipvs with the sets, rules and virtual servers that svcproxy had")
+var errKubeProxy = errors.New("serves this node in mode ipvs with the sets, rules and " +
+	"virtual servers that svcproxy had")
 
-// besideKubeProxy refuses to clean a node that kube-proxy in mode ipvs serves: it has taken over all objects, under the same
-// names, and removes by itself what it does not want. In its other modes nothing of it is ours, but for rules that
-// plan.LeftRules knows.
+// besideKubeProxy refuses to clean a node that kube-proxy in mode ipvs serves: it has taken over all objects,
+// under the same names, and removes by itself what it does not want. In its other modes nothing of it is
+// ours, but for rules that plan.LeftRules knows.
 func besideKubeProxy() error {
 	for _, p := range machine.Processes() {
 		if p.Name != "kube-proxy" {
 			continue
 		}
-		mode, known := kubeProxyMode(machine.Arguments(p.PID), func(path string) ([]byte, error) { return os.ReadFile(machine.Within(p.PID, path)) })
+		mode, known := kubeProxyMode(machine.Arguments(p.PID), func(path string) ([]byte, error) {
+			return os.ReadFile(machine.Within(p.PID, path))
+		})
 		if known && mode != "ipvs" {
 			continue
 		}
@@ -36,8 +39,8 @@ func besideKubeProxy() error {
 	return nil
 }
 
-// kubeProxyMode returns the mode of a kube-proxy with these arguments; "" is its default, iptables. With --config the file
-// alone decides. It is not known if the file cannot be read or is no YAML.
+// kubeProxyMode returns the mode of a kube-proxy with these arguments; "" is its default, iptables. With
+// --config the file alone decides. It is not known if the file cannot be read or is no YAML.
 func kubeProxyMode(args []string, read func(path string) ([]byte, error)) (mode string, known bool) {
 	file := ""
 	for i, arg := range args {

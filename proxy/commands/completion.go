@@ -21,7 +21,8 @@ func Completion(e *Env, whole func() cli.Program) cli.Command {
 		Examples: []string{"svcproxy completion bash"},
 		Run: func(_ context.Context, args []string) error {
 			if len(args) != 1 || !slices.Contains(docs.Shells, args[0]) {
-				return cli.Errorf(cli.Usage, "", "completion wants one shell of %s, have %s", strings.Join(docs.Shells, ", "), cli.Given(args))
+				return cli.Errorf(cli.Usage, "", "completion wants one shell of %s, have %s", strings.Join(docs.Shells, ", "),
+					cli.Given(args))
 			}
 			return docs.Completion(e.Out, args[0], whole())
 		},

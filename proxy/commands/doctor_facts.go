@@ -47,7 +47,8 @@ func (x *examination) facts(ctx context.Context) *doctor.Facts {
 	surroundings := make(chan machine.Facts, 1)
 	go func() {
 		surroundings <- machine.Read(machine.Options{
-			Sysctls: doctor.Sysctls(), Folders: folders(c.StateDir, c.RuntimeDir), Unit: "svcproxy.service", Window: counterWindow,
+			Sysctls: doctor.Sysctls(), Folders: folders(c.StateDir, c.RuntimeDir), Unit: "svcproxy.service",
+			Window: counterWindow,
 		})
 	}()
 	x.f.UserID = -1
@@ -124,7 +125,9 @@ func (x *examination) serving(ctx context.Context) {
 	if err != nil {
 		x.f.Missing = kernel.Missing(err)
 		if len(x.f.Missing) == 0 {
-			x.lacks("the kernel's virtual servers, rules and sets", err, "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or start svcproxy, which reads them for members of the group svcproxy")
+			x.lacks("the kernel's virtual servers, rules and sets", err,
+				"run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or start svcproxy, which reads them for members of the "+
+					"group svcproxy")
 		}
 	} else {
 		x.f.Kernel = &have

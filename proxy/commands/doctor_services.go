@@ -86,7 +86,9 @@ func (x *examination) foreign() {
 		k := x.f.Kernel.Virtuals[i].Key
 		_, ours := slices.BinarySearchFunc(owned, k, kernel.VirtualKey.Compare)
 		_, wanted := kernel.FindVirtual(x.f.Want.Virtuals, k)
-		excluded := slices.ContainsFunc(x.setup.Config.IPVS.ExcludeCIDRs, func(p netip.Prefix) bool { return p.Contains(k.Addr) })
+		excluded := slices.ContainsFunc(x.setup.Config.IPVS.ExcludeCIDRs, func(p netip.Prefix) bool {
+			return p.Contains(k.Addr)
+		})
 		if !ours && !wanted && !excluded {
 			x.f.Foreign = append(x.f.Foreign, k)
 		}
@@ -118,7 +120,9 @@ func (x *examination) follow(ctx context.Context, paths *host.Paths) {
 		x.lacks("the rules of other programs", err, "run as root")
 	}
 	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths, Gates: gates, AnySource: true}
-	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool { return !x.open(&front) })
+	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool {
+		return !x.open(&front)
+	})
 	step := max(1, (len(fronts)+maxExplained-1)/maxExplained)
 	for i := 0; i < len(fronts); i += step {
 		p, err := f.Packet(fronts[i].Key.Proto, fronts[i].Key.AddrPort(), "", "")
@@ -126,7 +130,8 @@ func (x *examination) follow(ctx context.Context, paths *host.Paths) {
 			continue
 		}
 		if a := explain.Explain(f, p); a.Fate != explain.Served && a.Fate != explain.Unknown {
-			x.f.Lost = append(x.f.Lost, doctor.Lost{Target: fronts[i].Key.Proto.String() + " " + fronts[i].Key.AddrPort().String(), Why: a.Sentence})
+			x.f.Lost = append(x.f.Lost, doctor.Lost{Target: fronts[i].Key.Proto.String() + " " +
+				fronts[i].Key.AddrPort().String(), Why: a.Sentence})
 		}
 	}
 }
@@ -162,7 +167,8 @@ func (x *examination) unserved(ctx context.Context) {
 	if err != nil || json.Unmarshal(text, &files) != nil {
 		return
 	}
-	for _, c := range sources.Compare(sources.Table{Services: sources.ServicesOf(served.Services...)}, sources.Table{Services: sources.ServicesOf(files...)}).Changes {
+	for _, c := range sources.Compare(sources.Table{Services: sources.ServicesOf(served.Services...)},
+		sources.Table{Services: sources.ServicesOf(files...)}).Changes {
 		x.f.Unserved = append(x.f.Unserved, c.DisplayName())
 	}
 }

@@ -32,14 +32,16 @@ type explainCommand struct {
 func Explain(e *Env) cli.Command {
 	c := &explainCommand{offline: offline{local: local{Env: e}}}
 	return cli.Command{
-		Name: "explain", Args: "[tcp|udp|sctp] VIP:PORT | SERVICE", Short: "say what becomes of a packet, step by step, and why",
+		Name: "explain", Args: "[tcp|udp|sctp] VIP:PORT | SERVICE",
+		Short: "say what becomes of a packet, step by step, and why",
 		Long: `It prints the way of the first packet of a connection, a line for each step; a step with !
 keeps it from being served. The first and the last line say what becomes of it. With SERVICE
 it does so for each address: from outside, from the node and from a backend. It changes and
 sends nothing, and needs root, or --state. --want explains the files before they are applied. For a
 member of the group svcproxy the running svcproxy answers. The exit code is 0 if a backend
 gets the packet, 7 if some backends do not, and else 1.`,
-		Examples: []string{"svcproxy explain 198.51.100.80:80", "svcproxy explain udp 10.96.0.10:53 --from 192.0.2.7", "svcproxy explain web"},
+		Examples: []string{"svcproxy explain 198.51.100.80:80", "svcproxy explain udp 10.96.0.10:53 --from 192.0.2.7",
+			"svcproxy explain web"},
 		Exits: []cli.Exit{
 			{Code: cli.OK, When: "a backend gets the packet"},
 			{Code: cli.Failed, When: "no backend gets it"},
@@ -141,9 +143,11 @@ func (c *explainCommand) askDaemon(ctx context.Context, q explain.Question, lack
 	if code := cli.Code(err); code != cli.NoDaemon && code != cli.Permission {
 		return result, err
 	}
-	hint := "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or start svcproxy, which answers members of the group svcproxy"
+	hint := "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or start svcproxy, which answers members of the group " +
+		"svcproxy"
 	if cli.Code(err) == cli.Permission {
-		hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or as a member of the group svcproxy, for whom svcproxy answers"
+		hint = "run as root, or with CAP_NET_ADMIN and CAP_NET_RAW; or as a member of the group svcproxy, for whom " +
+			"svcproxy answers"
 	}
 	return nil, &cli.Error{Code: cli.Permission, Err: lacking, Hint: hint}
 }

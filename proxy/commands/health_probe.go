@@ -81,7 +81,8 @@ func (c *healthCommand) probesOf(ctx context.Context, of health.Selector) ([]con
 	case got.Version != c.Version:
 		return nil, fmt.Errorf("svcproxy %s is running and this is %s: restart it", got.Version, c.Version)
 	case len(got.Probes) == 0:
-		return nil, cli.Errorf(cli.Failed, "svcproxy status "+of.Service+" lists its endpoints", "no service has the endpoint %s", of)
+		return nil, cli.Errorf(cli.Failed, "svcproxy status "+of.Service+" lists its endpoints",
+			"no service has the endpoint %s", of)
 	}
 	type sent struct {
 		sources.Probe
@@ -101,8 +102,8 @@ func (c *healthCommand) probesOf(ctx context.Context, of health.Selector) ([]con
 	return list, nil
 }
 
-// prober sends probes as the daemon does. The user of exec probes is that of the configuration, else the daemon's. Root must not run a program because
-// a daemon of another user says so.
+// prober sends probes as the daemon does. The user of exec probes is that of the configuration, else the
+// daemon's. Root must not run a program because a daemon of another user says so.
 func (c *healthCommand) prober(ctx context.Context, list []control.Probe) (*probe.Prober, error) {
 	loaded, _ := config.Read(c.config)
 	p := &probe.Prober{ExecDirs: loaded.Config.Health.ExecDirs}
@@ -127,7 +128,8 @@ func (c *healthCommand) prober(ctx context.Context, list []control.Probe) (*prob
 
 // probeOnce sends one probe. As text, it prints the steps as they are done.
 func (c *healthCommand) probeOnce(ctx context.Context, p control.Probe, prober *probe.Prober) probed {
-	a := probed{Service: p.Service, Port: p.Port, Address: p.Address.String(), Type: string(p.Sent.Type), To: p.To.String(), Steps: []probeStep{}}
+	a := probed{Service: p.Service, Port: p.Port, Address: p.Address.String(), Type: string(p.Sent.Type),
+		To: p.To.String(), Steps: []probeStep{}}
 	text := c.output != "json"
 	if p.To.Port() == 0 {
 		a.To = p.To.Addr().String()

@@ -41,7 +41,8 @@ at its place, and a line on standard error. Then come the steps of a take-over t
 no connection: what to start and to stop, in order; and for keepalived those of the way back.
 Secrets of health checks are left out and named; the file that --write makes is readable by
 its owner alone. Includes are read if whoever may write the including file may read them.`,
-		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf", "svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
+		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf",
+			"svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "nothing can be imported; with --strict: something has no counterpart"},
 			{Code: cli.Config, When: "FILE is not valid, or of no known format"},
@@ -98,7 +99,8 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(r.Services) == 0 {
-		return &cli.Error{Code: cli.Failed, Err: errors.New("there is nothing to import: no virtual server of it can be a service"), Hint: nothingHint(r)}
+		return &cli.Error{Code: cli.Failed, Err: errors.New("there is nothing to import: no virtual server of it can be a " +
+			"service"), Hint: nothingHint(r)}
 	}
 	if c.strict && len(r.Notes) > 0 {
 		return &cli.Error{Code: cli.Failed}
@@ -129,7 +131,8 @@ func (c *importCommand) read(ctx context.Context, args []string) (convert.Result
 	case c.live:
 		return c.readKernel(ctx)
 	case c.from != anyFormat && !slices.Contains(convert.Formats(), convert.Format(c.from)):
-		return convert.Result{}, cli.Errorf(cli.Usage, "", "format %q: want %s or one of %v", c.from, anyFormat, convert.Formats())
+		return convert.Result{}, cli.Errorf(cli.Usage, "", "format %q: want %s or one of %v", c.from, anyFormat,
+			convert.Formats())
 	case len(args) != 1:
 		return convert.Result{}, cli.Errorf(cli.Usage, "", "want one FILE, - for standard input, or --live")
 	}
@@ -208,10 +211,13 @@ func (c *importCommand) readKernel(ctx context.Context) (convert.Result, error) 
 	return r, nil
 }
 
-// findVRRP looks at the keepalived that runs. One that only moves addresses is no predecessor: it goes on, and has its VIPs.
+// findVRRP looks at the keepalived that runs. One that only moves addresses is no predecessor: it goes on,
+// and has its VIPs.
 func (c *importCommand) findVRRP() error {
 	running := keepaliveds()
-	if c.takeover.from == convert.Keepalived && !slices.ContainsFunc(running, func(k keepalived) bool { return k.serves }) && len(running) > 0 {
+	if c.takeover.from == convert.Keepalived && !slices.ContainsFunc(running, func(k keepalived) bool {
+		return k.serves
+	}) && len(running) > 0 {
 		c.takeover.from = convert.IPVSAdm
 		return nil
 	}
@@ -255,9 +261,11 @@ func (c *importCommand) deliver(r convert.Result) error {
 		}
 	}
 	if c.output == "json" {
-		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}, Steps: steps, Back: append([]string{}, back...)}
+		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}, Steps: steps,
+			Back: append([]string{}, back...)}
 		for _, n := range r.Notes {
-			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line, sources.Problem{Service: n.Service, Origin: n.Origin}.DisplayName(), n.Message, n.Changes})
+			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line,
+				sources.Problem{Service: n.Service, Origin: n.Origin}.DisplayName(), n.Message, n.Changes})
 		}
 		return c.encode(answer)
 	}

@@ -60,8 +60,9 @@ func absoluteDir(name string) string {
 	return filepath.Dir(name)
 }
 
-// readIncluded returns the content of a file; nil if keepalived does not include it: it includes regular files that are no
-// programs. The rights are those of the file that is open: its name may mean another one a moment later.
+// readIncluded returns the content of a file; nil if keepalived does not include it: it includes regular
+// files that are no programs. The rights are those of the file that is open: its name may mean another one a
+// moment later.
 func readIncluded(name string, authors []statefile.Author) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

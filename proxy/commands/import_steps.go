@@ -46,7 +46,8 @@ func (t takeover) steps() (steps, back []string) {
 			"systemctl mask keepalived; " + killKeepalived + "  # any other stop removes its virtual servers",
 		}
 		return append(steps, t.moves()...), []string{
-			"systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is served meanwhile",
+			"systemctl stop svcproxy; systemctl unmask keepalived; systemctl start keepalived  # what the kernel has is " +
+				"served meanwhile",
 			t.untilOnLinks() + "svcproxy cleanup  # it leaves what the configuration of keepalived has",
 		}
 	case convert.LDirectord:
@@ -55,7 +56,8 @@ func (t takeover) steps() (steps, back []string) {
 			"systemctl mask ldirectord; pkill -KILL -x ldirectord  # any other stop removes its virtual servers",
 		}, nil
 	case convert.HAProxy:
-		return []string{startSvcproxy + "  # new connections go to the services", "# when its connections have ended (ss -tnp): systemctl disable --now haproxy"}, nil
+		return []string{startSvcproxy + "  # new connections go to the services",
+			"# when its connections have ended (ss -tnp): systemctl disable --now haproxy"}, nil
 	case convert.Kubernetes:
 		return []string{"# stop kube-proxy: what it made goes on serving", startSvcproxy}, nil
 	}
@@ -69,10 +71,12 @@ const (
 	confOfVRRP     = keepalivedConf + ".vrrp"
 )
 
-// besideVRRP leaves VRRP to keepalived. A start of keepalived removes the VIPs until it is master: routes keep them local.
+// besideVRRP leaves VRRP to keepalived. A start of keepalived removes the VIPs until it is master: routes
+// keep them local.
 func (t takeover) besideVRRP() []string {
 	steps := []string{
-		"# write " + confOfVRRP + ": keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and announce.file in svcproxy.toml: see svcproxy-migration(7). " +
+		"# write " + confOfVRRP + ": keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and " +
+			"announce.file in svcproxy.toml: see svcproxy-migration(7). " +
 			"If there are backup nodes, change them first, and stop keepalived on them while you change the master",
 		fmt.Sprintf(startBeside, "keepalived"),
 		"cp -p " + keepalivedConf + " " + confWithIPVS + "; mv " + confOfVRRP + " " + keepalivedConf,
@@ -84,12 +88,14 @@ func (t takeover) besideVRRP() []string {
 	for _, v := range t.vips {
 		restart += v.remove() + "; "
 	}
-	return append(append(steps, restart+"systemctl restart keepalived  # any other stop removes its virtual servers"), t.untilMaster()...)
+	return append(append(steps, restart+"systemctl restart keepalived  # any other stop removes its virtual servers"),
+		t.untilMaster()...)
 }
 
 // backToVRRP gives the virtual servers back to a keepalived that has the VIPs.
 func (t takeover) backToVRRP() []string {
-	steps := []string{"systemctl stop svcproxy; mv " + confWithIPVS + " " + keepalivedConf + "  # what the kernel has is served meanwhile"}
+	steps := []string{"systemctl stop svcproxy; mv " + confWithIPVS + " " + keepalivedConf +
+		"  # what the kernel has is served meanwhile"}
 	if len(t.vips) > 0 {
 		steps = append(steps, t.appendRoutes()+"  # as before")
 	}
@@ -97,8 +103,8 @@ func (t takeover) backToVRRP() []string {
 	return append(steps, "svcproxy cleanup  # it leaves what the configuration of keepalived has")
 }
 
-// appendRoutes keeps the VIPs local. ip prints no protocol for these routes (boot), and one for those of svcproxy and of
-// the kernel.
+// appendRoutes keeps the VIPs local. ip prints no protocol for these routes (boot), and one for those of
+// svcproxy and of the kernel.
 func (t takeover) appendRoutes() string {
 	var all []string
 	for _, a := range t.addrs() {
@@ -151,7 +157,8 @@ func (t takeover) moves() (steps []string) {
 		steps = append(steps, appendRoute(v.Addr())+"; "+v.remove()+"  # svcproxy binds it")
 	}
 	for _, a := range t.addrs() {
-		steps = append(steps, fmt.Sprintf("timeout 60 sh -c 'until ip %s route show table local %s | grep -q proto; do sleep 1; done' && %s  # if it fails: svcproxy doctor",
+		steps = append(steps, fmt.Sprintf("timeout 60 sh -c 'until ip %s route show table local %s | grep -q proto; do "+
+			"sleep 1; done' && %s  # if it fails: svcproxy doctor",
 			familyFlag(a), a, deleteRoute(a)))
 	}
 	return steps
@@ -166,7 +173,8 @@ func (t takeover) untilOnLinks() string {
 	for _, a := range t.addrs() {
 		list = append(list, a.String())
 	}
-	return fmt.Sprintf("for a in %s; do timeout 60 sh -c \"until ip -o address | grep -v ' %s ' | grep -qF ' $a/'; do sleep 1; done\"; done; ",
+	return fmt.Sprintf("for a in %s; do timeout 60 sh -c \"until ip -o address | grep -v ' %s ' | grep -qF ' $a/'; do "+
+		"sleep 1; done\"; done; ",
 		strings.Join(list, " "), t.device)
 }
 

@@ -11,8 +11,8 @@ import (
 // daemonUser is the user that svcproxy's unit runs as.
 const daemonUser = "svcproxy"
 
-// writeServices writes a services file that only its owner may read: the user svcproxy where root imports and there is one,
-// as the daemon has to read it.
+// writeServices writes a services file that only its owner may read: the user svcproxy where root imports and
+// there is one, as the daemon has to read it.
 func writeServices(name, document string) error {
 	write := func(w io.Writer) error {
 		_, err := io.WriteString(w, document)

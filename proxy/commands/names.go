@@ -19,7 +19,8 @@ const namesPatience = 2 * time.Second
 func Names(e *Env) cli.Command {
 	r, what := remote{e}, []string{"services", "targets"}
 	return cli.Command{
-		Name: "names", Args: "services|targets", Short: "print what the running svcproxy has, for completion", Hidden: true, Values: what,
+		Name: "names", Args: "services|targets", Short: "print what the running svcproxy has, for completion", Hidden: true,
+		Values: what,
 		Run: func(ctx context.Context, args []string) error {
 			if len(args) != 1 || !slices.Contains(what, args[0]) {
 				return cli.Errorf(cli.Usage, "", "names wants one of %s, have %s", strings.Join(what, ", "), cli.Given(args))
@@ -39,8 +40,9 @@ func Names(e *Env) cli.Command {
 // wordCharacters are those of names of services and of addresses.
 const wordCharacters = "abcdefghijklmnopqrstuvwxyz0123456789-./:"
 
-// names are the names of services, or the endpoints as orders name them: by address, and by service and address. A shell
-// may evaluate a word with other characters than theirs, as that of root, so such a word of the daemon is left out.
+// names are the names of services, or the endpoints as orders name them: by address, and by service and
+// address. A shell may evaluate a word with other characters than theirs, as that of root, so such a word of
+// the daemon is left out.
 func names(st status.Status, targets bool) []string {
 	found := map[string]bool{}
 	for _, s := range st.Services {

@@ -93,8 +93,11 @@ func (c *nodeCommand) all(ctx context.Context) (uint64, error) {
 	if err == nil {
 		err = counted(st)
 	}
-	if err == nil && slices.ContainsFunc(st.ConnSync, func(s status.ConnSync) bool { return s.Role == kernel.SyncBackup.String() }) {
-		err = cli.Errorf(cli.Failed, "the drain goes on, and so do connections, at the node that has the VIPs now", "--wait is not possible: by connection sync this node has those of other nodes, too")
+	if err == nil && slices.ContainsFunc(st.ConnSync, func(s status.ConnSync) bool {
+		return s.Role == kernel.SyncBackup.String()
+	}) {
+		err = cli.Errorf(cli.Failed, "the drain goes on, and so do connections, at the node that has the VIPs now",
+			"--wait is not possible: by connection sync this node has those of other nodes, too")
 	}
 	return uint64(st.Totals.Active + st.Totals.Inactive), err
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// offline is a command that works out itself what svcproxy would do. It reads the sources, and the kernel or the text of one.
+// offline is a command that works out itself what svcproxy would do. It reads the sources, and the kernel or
+// the text of one.
 type offline struct {
 	local
 	state string // file with the text of a kernel's state; "" reads the kernel

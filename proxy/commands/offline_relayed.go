@@ -12,8 +12,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 )
 
-// relayed adds to a reading the virtual and real servers of mode userspace, which only the daemon knows. Without a daemon
-// there are none.
+// relayed adds to a reading the virtual and real servers of mode userspace, which only the daemon knows.
+// Without a daemon there are none.
 func (o *offline) relayed(ctx context.Context, s daemon.Setup, have *kernel.Observed) error {
 	text, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Relayed(ctx)
 	var missing *cli.Error
@@ -36,7 +36,9 @@ func (o *offline) relayed(ctx context.Context, s daemon.Setup, have *kernel.Obse
 		_, found := kernel.FindVirtual(relay.Virtuals, k)
 		return found
 	}
-	have.Virtuals = append(slices.DeleteFunc(have.Virtuals, func(v kernel.Virtual) bool { return ours(v.Key) }), relay.Virtuals...)
+	have.Virtuals = append(slices.DeleteFunc(have.Virtuals, func(v kernel.Virtual) bool {
+		return ours(v.Key)
+	}), relay.Virtuals...)
 	have.Reals = have.Reals.Where(func(r *kernel.Real) bool { return !ours(r.Key.Virtual) }).With(nil, relay.Reals.Slice())
 	have.Conns, have.Fresh = nil, false
 	have.Sort()

@@ -60,7 +60,8 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Obser
 // apiServerTable asks the running daemon for the table of the API server, or the API
 // server itself if no daemon runs. problems are what that table leaves out; a daemon has
 // logged them.
-func (o *offline) apiServerTable(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem, err error) {
+func (o *offline) apiServerTable(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem,
+	err error) {
 	got, err := control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}.Table(ctx, sources.APIServer)
 	switch {
 	case err != nil && cli.Code(err) == cli.NoDaemon:
@@ -85,8 +86,8 @@ const (
 	outageLimit = 5 * time.Second
 )
 
-// readAPIServer returns the first table of the API server, and what is wrong with parts of it. An incomplete table is an
-// error: a daemon that starts with it removes nothing for not being in it.
+// readAPIServer returns the first table of the API server, and what is wrong with parts of it. An incomplete
+// table is an error: a daemon that starts with it removes nothing for not being in it.
 func readAPIServer(ctx context.Context, s *daemon.Setup) (table sources.Table, problems []sources.Problem, err error) {
 	o := s.APIServer()
 	o.OnNode = func(n manifest.Node) { s.SetNode(n) }

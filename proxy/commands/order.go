@@ -36,9 +36,11 @@ func Drain(e *Env) cli.Command {
 		Long: targets + ` The order stands over
 restarts, until undrain or --for ends it, and whatever health checks say. The last usable
 endpoint of a service is refused without --force.`,
-		Examples: []string{"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait", "svcproxy drain node=rack4 --for 30m"},
+		Examples: []string{"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait",
+			"svcproxy drain node=rack4 --for 30m"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet; with --wait: connections are left"},
+			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet; with --wait: connections are " +
+				"left"},
 			noDaemon,
 		},
 		Flags: func(fs *pflag.FlagSet) { c.outFlags(fs); waitFlag(fs, &c.wait) }, Common: configFlag, Run: c.run,
@@ -134,7 +136,8 @@ func (c *orderCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if done.Pending != "" {
-		return cli.Errorf(cli.Failed, "svcproxy goes on trying: svcproxy status", "the order stands, but the kernel does not have it yet: %s", done.Pending)
+		return cli.Errorf(cli.Failed, "svcproxy goes on trying: svcproxy status",
+			"the order stands, but the kernel does not have it yet: %s", done.Pending)
 	}
 	return left.err()
 }

@@ -69,7 +69,8 @@ func overridesText(list health.Overrides, now time.Time, width int, colours bool
 			style = screen.Warn
 			why = strings.TrimSpace(fmt.Sprintf("%s (no endpoint for %s)", why, screen.Age(now.Sub(o.Unmatched))))
 		}
-		rows.Row(screen.Cell{Text: o.Selector.String()}, screen.Cell{Text: order}, screen.Cell{Text: screen.Age(now.Sub(o.Made))},
+		rows.Row(screen.Cell{Text: o.Selector.String()}, screen.Cell{Text: order},
+			screen.Cell{Text: screen.Age(now.Sub(o.Made))},
 			screen.Cell{Text: ends}, screen.Cell{Text: o.By}, screen.Cell{Text: why, Style: style})
 	}
 	return strings.Join(rows.Lines(width, colours), "\n") + "\n"

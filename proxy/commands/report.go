@@ -42,7 +42,8 @@ and names of services are in it.`,
 }
 
 func (c *reportCommand) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.write, "write", "", "write to a new `FILE`, or - for standard output; without it one in this folder, named after node and time")
+	fs.StringVar(&c.write, "write", "", "write to a new `FILE`, or - for standard output; without it one in this "+
+		"folder, named after node and time")
 }
 
 func (c *reportCommand) run(ctx context.Context, _ []string) error {
@@ -70,8 +71,8 @@ func (c *reportCommand) run(ctx context.Context, _ []string) error {
 	return err
 }
 
-// writeNew writes a file that does not exist yet. If that fails, as on a full disk, there is none: half a file must not be
-// taken for the whole.
+// writeNew writes a file that does not exist yet. If that fails, as on a full disk, there is none: half a
+// file must not be taken for the whole.
 func writeNew(name string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, os.ErrExist) {

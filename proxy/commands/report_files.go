@@ -23,7 +23,8 @@ func (g *gathering) versions(ctx context.Context) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "svcproxy %s (%s, %s/%s)\n", g.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if st := g.f.Status; st != nil {
-		fmt.Fprintf(&b, "running: svcproxy %s since %s, mode %s\n", st.Daemon.Version, st.Daemon.Started.UTC().Format(time.RFC3339), st.Daemon.Mode)
+		fmt.Fprintf(&b, "running: svcproxy %s since %s, mode %s\n", st.Daemon.Version,
+			st.Daemon.Started.UTC().Format(time.RFC3339), st.Daemon.Mode)
 	}
 	for _, path := range []string{"/proc/version", "/proc/cmdline", "/etc/os-release"} {
 		if text, err := os.ReadFile(path); err == nil {
@@ -75,7 +76,8 @@ func (g *gathering) configuration() {
 			continue
 		}
 		yaml := path == g.setup.File && g.setup.YAML
-		g.report.Add("configuration/"+strings.TrimPrefix(filepath.Clean(path), "/"), "without comments and secrets", cleaned(path, string(text), yaml))
+		g.report.Add("configuration/"+strings.TrimPrefix(filepath.Clean(path), "/"), "without comments and secrets",
+			cleaned(path, string(text), yaml))
 	}
 }
 
@@ -95,20 +97,24 @@ func cleaned(path, text string, yaml bool) string {
 
 // withoutComments drops the lines of a file that are comments.
 func withoutComments(text string) string {
-	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "#") })
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool {
+		return strings.HasPrefix(strings.TrimSpace(line), "#")
+	})
 	return strings.Join(lines, "\n")
 }
 
 // log adds the last lines of the journal.
 func (g *gathering) log(ctx context.Context) {
-	out, err := runTool(ctx, "journalctl", "--unit", "svcproxy", "--lines", "2000", "--no-pager", "--quiet", "--output", "short-iso")
+	out, err := runTool(ctx, "journalctl", "--unit", "svcproxy", "--lines", "2000", "--no-pager", "--quiet", "--output",
+		"short-iso")
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		g.report.Lacks("the log", errors.New("there is no journal"))
 	case err != nil:
 		g.report.Lacks("the log", fmt.Errorf("journalctl: %w: %s", err, strings.TrimSpace(out)))
 	case strings.TrimSpace(out) == "":
-		g.report.Lacks("the log", errors.New("the journal shows no line of svcproxy: run as root, or as a member of the group systemd-journal"))
+		g.report.Lacks("the log", errors.New("the journal shows no line of svcproxy: run as root, or as a member of the "+
+			"group systemd-journal"))
 	default:
 		g.report.Add("log.txt", "the last lines of the journal", out)
 	}

@@ -30,7 +30,8 @@ root, or CAP_NET_ADMIN and CAP_NET_RAW. On the node, systemctl start svcproxy ru
 			{Code: cli.Missing, When: "the kernel or a program lacks something: the hint says how to get it"},
 			{Code: cli.Permission, When: "rights are missing"},
 		},
-		Flags: r.flags, Common: []string{"config", "hostname-override", "kubeconfig", "logging-format", "v", "write-config-to"},
+		Flags: r.flags, Common: []string{"config", "hostname-override", "kubeconfig", "logging-format", "v",
+			"write-config-to"},
 		Run: r.run,
 	}
 }

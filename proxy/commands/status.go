@@ -40,7 +40,8 @@ func (s *statusCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&s.output, "output", "o", "table", "print in `FORMAT`: table, wide or json")
 	cli.Offer(fs, "output", "table", "wide", "json")
 	fs.BoolVarP(&s.watch, "watch", "w", false, "keep showing the status as it changes")
-	fs.BoolVar(&s.digest, "digest", false, "show hashes of the virtual servers: nodes that send clients to the same endpoints have the same")
+	fs.BoolVar(&s.digest, "digest", false, "show hashes of the virtual servers: nodes that send clients to the same "+
+		"endpoints have the same")
 }
 
 func (s *statusCommand) run(ctx context.Context, args []string) error {

@@ -16,7 +16,8 @@ type versionCommand struct {
 // Version is the command version.
 func Version(e *Env) cli.Command {
 	v := &versionCommand{Env: e}
-	return cli.Command{Name: "version", Short: "print the version", Examples: []string{"svcproxy version"}, Flags: v.flag, Run: v.run}
+	return cli.Command{Name: "version", Short: "print the version", Examples: []string{"svcproxy version"}, Flags: v.flag,
+		Run: v.run}
 }
 
 func (v *versionCommand) run(context.Context, []string) error {

@@ -54,7 +54,8 @@ func seconds(s float64) time.Duration {
 const waitPeriod = time.Second
 
 // waitFor waits until no connections are left, and prints how many there are. If ctx ends, that is an error.
-func (r remote) waitFor(ctx context.Context, limit time.Duration, left func(context.Context) (uint64, error)) (*leftover, error) {
+func (r remote) waitFor(ctx context.Context, limit time.Duration,
+	left func(context.Context) (uint64, error)) (*leftover, error) {
 	began, said := time.Now(), time.Time{}
 	tick := time.NewTicker(waitPeriod)
 	defer tick.Stop()
@@ -87,7 +88,8 @@ func counted(st status.Status) error {
 	if !st.Uncounted {
 		return nil
 	}
-	return cli.Errorf(cli.Failed, "the drain goes on: conntrack -L lists the connections", "--wait is not possible: mode %s does not count connections", st.Daemon.Mode)
+	return cli.Errorf(cli.Failed, "the drain goes on: conntrack -L lists the connections",
+		"--wait is not possible: mode %s does not count connections", st.Daemon.Mode)
 }
 
 // maxNamed bounds the services that are asked for by name.

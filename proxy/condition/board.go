@@ -50,8 +50,8 @@ func (b *Board) Follow(f func(c Condition, began bool)) {
 	b.follow = f
 }
 
-// Set says that something is wrong with the subject, or that nothing is any more: text is "" then. Another text replaces
-// the last one; the condition stands since it began. Without a hint it has the kind's.
+// Set says that something is wrong with the subject, or that nothing is any more: text is "" then. Another
+// text replaces the last one; the condition stands since it began. Without a hint it has the kind's.
 func (b *Board) Set(k Kind, subject, text, hint string) {
 	if b == nil {
 		return

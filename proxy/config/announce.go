@@ -49,25 +49,36 @@ func (a Announce) RouteTable() uint32 {
 var metrics = fields.Int(1, math.MaxInt32)
 
 var announceFields = []field{
-	define("announce.mode", "", zero, `tell routing daemons which VIPs this node can serve: "routes" in a table of the kernel, for BIRD and FRR; "vrrp": by a file, for keepalived; or "off"`,
-		func(c *Config) *announce.Mode { return &c.Announce.Mode }, word(announce.Off, announce.Routes, announce.VRRP), announce.Off),
+	define("announce.mode", "", zero, `tell routing daemons which VIPs this node can serve: "routes" in a table of the `+
+		`kernel, for BIRD and FRR; "vrrp": by a file, for keepalived; or "off"`,
+		func(c *Config) *announce.Mode {
+			return &c.Announce.Mode
+		}, word(announce.Off, announce.Routes, announce.VRRP), announce.Off),
 	define("announce.table", "", zero, "mode routes: the kernel's routing table, 0 is main; FRR reads those up to 252",
 		func(c *Config) *int { return &c.Announce.Table }, fields.Int(0, math.MaxInt32), kernelTable),
 	define("announce.metric", "", zero, "mode routes: the metric of the routes",
 		func(c *Config) *int { return &c.Announce.Metric }, metrics, 100),
-	define("announce.drainMetric", "", zero, "mode routes: the metric after `svcproxy node drain`; the routing daemon makes GRACEFUL_SHUTDOWN of it",
+	define("announce.drainMetric", "", zero, "mode routes: the metric after `svcproxy node drain`; the routing daemon "+
+		"makes GRACEFUL_SHUTDOWN of it",
 		func(c *Config) *int { return &c.Announce.DrainMetric }, metrics, 2000),
-	define("announce.drainTime", "", zero, "mode routes: how long a drained node announces with drainMetric, before it withdraws its VIPs",
+	define("announce.drainTime", "", zero, "mode routes: how long a drained node announces with drainMetric, before it "+
+		"withdraws its VIPs",
 		func(c *Config) *time.Duration { return &c.Announce.DrainTime }, fields.DurationIn(0, 24*time.Hour), 30*time.Second),
-	define("announce.minHealthy", "", zero, `a VIP is announced while this number or percentage ("50%") of its endpoints is up, without regard to health.minHealthy and onAllDown; 0: always`,
+	define("announce.minHealthy", "", zero, `a VIP is announced while this number or percentage ("50%") of its `+
+		`endpoints is up, without regard to health.minHealthy and onAllDown; 0: always`,
 		func(c *Config) *fields.Amount { return &c.Announce.MinHealthy }, fields.AmountOf, fields.Amount{N: 1}),
 	define("announce.require", "", zero, `which service ports of a VIP need that: "all" or "any"`,
 		func(c *Config) *announce.Require { return &c.Announce.Require }, word(announce.All, announce.Any), announce.All),
-	define("announce.holdUp", "", zero, "how long a VIP must be good before it is announced again, and after a start before it is announced first",
+	define("announce.holdUp", "", zero, "how long a VIP must be good before it is announced again, and after a start "+
+		"before it is announced first",
 		func(c *Config) *time.Duration { return &c.Announce.HoldUp }, fields.DurationIn(0, 24*time.Hour), 5*time.Second),
-	define("announce.withdrawWait", "", zero, "mode routes: how long an announced VIP that is removed is still served after its withdrawal, until routers know",
-		func(c *Config) *time.Duration { return &c.Announce.WithdrawWait }, fields.DurationIn(0, 24*time.Hour), 3*time.Second),
-	define("announce.file", "", zero, `a file that is replaced when its content changes; mode routes: the announced VIPs, one a line; mode vrrp: a number for keepalived's track_file, 0 is good; "": none`,
+	define("announce.withdrawWait", "", zero, "mode routes: how long an announced VIP that is removed is still served "+
+		"after its withdrawal, until routers know",
+		func(c *Config) *time.Duration {
+			return &c.Announce.WithdrawWait
+		}, fields.DurationIn(0, 24*time.Hour), 3*time.Second),
+	define("announce.file", "", zero, `a file that is replaced when its content changes; mode routes: the announced `+
+		`VIPs, one a line; mode vrrp: a number for keepalived's track_file, 0 is good; "": none`,
 		func(c *Config) *string { return &c.Announce.File }, fields.StringOf(absoluteOrNone), ""),
 }
 
@@ -106,6 +117,7 @@ func (d *decoder) checkAnnounce() {
 		d.refuseAt("announce.mode", fmt.Sprintf("announce.mode = %q needs announce.file, which keepalived reads", a.Mode))
 	}
 	if !d.config.IPVS.StrictARP {
-		d.refuseAt("announce.mode", fmt.Sprintf("announce.mode = %q needs ipvs.strictARP = true: without it both nodes answer ARP for the VIPs", a.Mode))
+		d.refuseAt("announce.mode", fmt.Sprintf("announce.mode = %q needs ipvs.strictARP = true: without it both nodes "+
+			"answer ARP for the VIPs", a.Mode))
 	}
 }

@@ -30,7 +30,8 @@ func (d *decoder) check() {
 		d.warn("ipvs.excludeCIDRs", "has no effect without ipvs.deleteUnknown = true: foreign virtual servers stay anyway")
 	}
 	if c.IPTables.LocalhostNodePorts && c.Mode != mode.IPTables {
-		d.warn("iptables.localhostNodePorts", `has an effect only in mode iptables: in others loopback addresses do not serve node ports`)
+		d.warn("iptables.localhostNodePorts", `has an effect only in mode iptables: in others loopback addresses do not `+
+			`serve node ports`)
 	}
 	d.checkAPIServer()
 	d.checkHealth()
@@ -43,17 +44,19 @@ func (d *decoder) check() {
 	}
 }
 
-// warnOfUpstream warns of what a KubeProxyConfiguration leaves to defaults that have another meaning here. One that svcproxy
-// wrote means ours.
+// warnOfUpstream warns of what a KubeProxyConfiguration leaves to defaults that have another meaning here.
+// One that svcproxy wrote means ours.
 func (d *decoder) warnOfUpstream() {
 	c := &d.config
 	if d.upstream.mode > 0 && c.Mode == "" {
-		d.warnAt(d.upstream.mode, `mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has that: write mode: iptables to keep it`)
+		d.warnAt(d.upstream.mode, `mode "" is iptables for kube-proxy, and here this kernel's best one, ipvs where it has `+
+			`that: write mode: iptables to keep it`)
 	}
 	_, flag := d.origins["iptables.localhostNodePorts"]
 	asked := c.Mode == mode.IPTables || c.Mode == "" && d.upstream.mode > 0
 	if d.upstream.localhost > 0 && asked && !flag && c.NodePortAddresses.hasLoopback() {
-		d.warnAt(d.upstream.localhost, "iptables.localhostNodePorts is not set, which is true for kube-proxy and false here: 127.0.0.1 does not serve node ports; "+
+		d.warnAt(d.upstream.localhost, "iptables.localhostNodePorts is not set, which is true for kube-proxy and false "+
+			"here: 127.0.0.1 does not serve node ports; "+
 			"in mode iptables localhostNodePorts: true makes it, and sets route_localnet")
 	}
 }
@@ -64,7 +67,8 @@ func (d *decoder) warnOfMore(cidrs []netip.Prefix) {
 	for _, c := range cidrs {
 		is4 := c.Addr().Is4()
 		if have, more := first[is4]; more {
-			d.warn("node.localCIDRs", fmt.Sprintf(`has several of one family: detectLocalMode = "NodeCIDR" takes the first, %s: traffic from %s is masqueraded like that of other hosts`, have, c))
+			d.warn("node.localCIDRs", fmt.Sprintf(`has several of one family: detectLocalMode = "NodeCIDR" takes the first, `+
+				`%s: traffic from %s is masqueraded like that of other hosts`, have, c))
 			return
 		}
 		first[is4] = c

@@ -74,11 +74,12 @@ type NodePortAddresses struct {
 	CIDRs   []netip.Prefix
 }
 
-// hasLoopback reports whether loopback addresses of IPv4 are among them. As in kube-proxy, all addresses of a family are if
-// none of it is named.
+// hasLoopback reports whether loopback addresses of IPv4 are among them. As in kube-proxy, all addresses of a
+// family are if none of it is named.
 func (a NodePortAddresses) hasLoopback() bool {
 	is4 := func(p netip.Prefix) bool { return p.Addr().Is4() }
-	return !a.Primary && (!slices.ContainsFunc(a.CIDRs, is4) || slices.ContainsFunc(a.CIDRs, netip.MustParsePrefix("127.0.0.0/8").Overlaps))
+	return !a.Primary && (!slices.ContainsFunc(a.CIDRs, is4) ||
+		slices.ContainsFunc(a.CIDRs, netip.MustParsePrefix("127.0.0.0/8").Overlaps))
 }
 
 // IPTables is table iptables. MasqueradeAll and MasqueradeBit count in mode

@@ -127,8 +127,9 @@ func (c Config) upstream() upstreamConfig {
 		EnableProfiling:             c.EnableProfiling,
 		ShowHiddenMetricsForVersion: c.ShowHiddenMetricsForVersion,
 
-		Mode:     cmp.Or(c.Mode, mode.IPVS),
-		IPTables: upstreamIPTables{MasqueradeBit: c.IPTables.MasqueradeBit, LocalhostNodePorts: c.IPTables.LocalhostNodePorts},
+		Mode: cmp.Or(c.Mode, mode.IPVS),
+		IPTables: upstreamIPTables{MasqueradeBit: c.IPTables.MasqueradeBit,
+			LocalhostNodePorts: c.IPTables.LocalhostNodePorts},
 		IPVS: upstreamIPVS{
 			Scheduler:     cmp.Or(c.IPVS.Scheduler, sources.DefaultScheduler),
 			ExcludeCIDRs:  written(c.IPVS.ExcludeCIDRs),

@@ -113,7 +113,8 @@ func (c *Current) fallBack(s Setup, why error) (Setup, error) {
 func (c *Current) Announce() {
 	c.warn(c.Now().Warnings)
 	if c.refused != nil {
-		c.o.Log.Error("the configuration is refused: the last good one is used", "of", c.refused.Stale[0].Good, "err", c.refused)
+		c.o.Log.Error("the configuration is refused: the last good one is used", "of", c.refused.Stale[0].Good, "err",
+			c.refused)
 	}
 }
 
@@ -250,8 +251,8 @@ func (c *Current) warn(lines []string) {
 	}
 }
 
-// Keep stores the active content for a start at which the file is broken. It does nothing while the file is refused. The
-// Keeper tries again what a full or read-only disk refuses.
+// Keep stores the active content for a start at which the file is broken. It does nothing while the file is
+// refused. The Keeper tries again what a full or read-only disk refuses.
 func (c *Current) Keep() { _ = c.o.Keeper.Do("last-good", c.keep) } // the Keeper says the error
 
 func (c *Current) keep() error {

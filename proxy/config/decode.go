@@ -14,11 +14,12 @@ import (
 
 // decoder sets a Config's fields and collects problems.
 type decoder struct {
-	config   Config
-	file     string
-	origins  map[string]origin             // by key; a key without one has its default
-	refused  map[string]bool               // keys with an invalid value
-	upstream struct{ mode, localhost int } // of a file of kube-proxy's: lines where defaults with another meaning there are left; or 0
+	config  Config
+	file    string
+	origins map[string]origin // by key; a key without one has its default
+	refused map[string]bool   // keys with an invalid value
+	// of a file of kube-proxy's: lines where defaults with another meaning there are left; or 0
+	upstream struct{ mode, localhost int }
 	problems []sources.Problem
 	warnings []sources.Problem
 }

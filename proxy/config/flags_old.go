@@ -17,8 +17,10 @@ import (
 var ignored = []struct{ why, switches, valued string }{
 	{
 		"the log goes to standard error, all of it",
-		"add-dir-header alsologtostderr log-json-split-stream log-text-split-stream logtostderr one-output skip-headers skip-log-headers",
-		"log-backtrace-at log-dir log-file log-file-max-size log-json-info-buffer-size log-text-info-buffer-size stderrthreshold vmodule",
+		"add-dir-header alsologtostderr log-json-split-stream log-text-split-stream logtostderr one-output skip-headers " +
+			"skip-log-headers",
+		"log-backtrace-at log-dir log-file log-file-max-size log-json-info-buffer-size log-text-info-buffer-size " +
+			"stderrthreshold vmodule",
 	},
 	{
 		"it is for Windows",
@@ -42,14 +44,20 @@ var ignored = []struct{ why, switches, valued string }{
 	},
 	{
 		"a library brought it to kube-proxy, which does not use it",
-		"allow-dynamic-housekeeping allow-verification-with-non-compliant-keys disable-root-cgroup-stats docker-only docker-tls enable-load-reader " +
+		"allow-dynamic-housekeeping allow-verification-with-non-compliant-keys disable-root-cgroup-stats docker-only " +
+			"docker-tls enable-load-reader " +
 			"log-cadvisor-usage storage-driver-secure",
 		"application-metrics-count-limit azure-container-registry-config boot-id-file cloud-provider-gce-l7lb-src-cidrs " +
-			"cloud-provider-gce-lb-src-cidrs container-hints containerd containerd-env-metadata-whitelist containerd-namespace " +
-			"default-not-ready-toleration-seconds default-unreachable-toleration-seconds docker docker-env-metadata-whitelist docker-root " +
-			"docker-tls-ca docker-tls-cert docker-tls-key event-storage-age-limit event-storage-event-limit global-housekeeping-interval " +
-			"housekeeping-interval machine-id-file max-housekeeping-interval raw-cgroup-prefix-whitelist referenced-reset-interval " +
-			"storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password storage-driver-table " +
+			"cloud-provider-gce-lb-src-cidrs container-hints containerd containerd-env-metadata-whitelist " +
+			"containerd-namespace " +
+			"default-not-ready-toleration-seconds default-unreachable-toleration-seconds docker docker-env-metadata-whitelist " +
+			"docker-root " +
+			"docker-tls-ca docker-tls-cert docker-tls-key event-storage-age-limit event-storage-event-limit " +
+			"global-housekeeping-interval " +
+			"housekeeping-interval machine-id-file max-housekeeping-interval raw-cgroup-prefix-whitelist " +
+			"referenced-reset-interval " +
+			"storage-driver-buffer-duration storage-driver-db storage-driver-host storage-driver-password " +
+			"storage-driver-table " +
 			"storage-driver-user update-machine-info-interval",
 	},
 }
@@ -130,7 +138,8 @@ func (d *decoder) port(f oldFlag, key string, p *netip.AddrPort) {
 		d.problems = append(d.problems, sources.Problem{Message: fmt.Sprintf("--%s %q must be 0 to 65535", f.name, f.text)})
 		return
 	}
-	d.warnings = append(d.warnings, sources.Problem{Message: fmt.Sprintf("--%s is old: write --%s with address and port", f.name, fieldOf(key).flag)})
+	d.warnings = append(d.warnings, sources.Problem{Message: fmt.Sprintf("--%s is old: write --%s with address and port",
+		f.name, fieldOf(key).flag)})
 	switch {
 	case d.origins[key].flag != "":
 		return

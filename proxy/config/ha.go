@@ -32,11 +32,13 @@ const (
 // haFields are the keys of table ha.sync. The defaults are the kernel's.
 func haFields() []field {
 	return []field{
-		define("ha.sync.role", "", zero, `mode ipvs: send connections to other nodes ("master"), take theirs ("backup"), or "both"`,
+		define("ha.sync.role", "", zero, `mode ipvs: send connections to other nodes ("master"), take theirs ("backup"), `+
+			`or "both"`,
 			func(c *Config) *string { return &c.ConnSync.Role }, word("off", "master", "backup", "both"), "off"),
 		define("ha.sync.link", "", zero, "the interface of connection sync",
 			func(c *Config) *string { return &c.ConnSync.Link }, fields.StringOf(checkInterface), ""),
-		define("ha.sync.id", "", zero, "the ID of connection sync: a backup takes connections of its own ID only, with 0 of all",
+		define("ha.sync.id", "", zero, "the ID of connection sync: a backup takes connections of its own ID only, with 0 "+
+			"of all",
 			func(c *Config) *int { return &c.ConnSync.ID }, fields.Int(0, 255), 0),
 		define("ha.sync.group", "", zero, "the multicast group of connection sync",
 			func(c *Config) *netip.Addr { return &c.ConnSync.Group }, multicast, netip.AddrFrom4([4]byte{224, 0, 0, 81})),
@@ -44,9 +46,11 @@ func haFields() []field {
 			func(c *Config) *int { return &c.ConnSync.Port }, fields.Int(1, 65535), 8848),
 		define("ha.sync.ttl", "", zero, "the TTL of packets of connection sync: 1 stays in the link's network",
 			func(c *Config) *int { return &c.ConnSync.TTL }, fields.Int(1, 255), 1),
-		define("ha.sync.maxLen", "", zero, "the size in bytes of a packet's payload, from 1024; 0: what fits in the link's MTU; a daemon that runs keeps its size when this becomes 0",
+		define("ha.sync.maxLen", "", zero, "the size in bytes of a packet's payload, from 1024; 0: what fits in the link's "+
+			"MTU; a daemon that runs keeps its size when this becomes 0",
 			func(c *Config) *int { return &c.ConnSync.MaxLen }, fields.Int(0, maxSyncLen), 0),
-		define("ha.sync.threshold", "", zero, `after how many packets a connection is sent, and after how many more again, such as "3 50"; "" leaves the kernel's value alone`,
+		define("ha.sync.threshold", "", zero, `after how many packets a connection is sent, and after how many more again, `+
+			`such as "3 50"; "" leaves the kernel's value alone`,
 			func(c *Config) *string { return &c.ConnSync.Threshold }, fields.StringOf(checkThreshold), ""),
 	}
 }
@@ -89,7 +93,8 @@ func (d *decoder) checkSync() {
 		d.warn("ha.sync.link", "has no effect without ha.sync.role")
 	}
 	if c.MaxLen > 0 && c.MaxLen < minSyncLen {
-		d.refuseAt("ha.sync.maxLen", fmt.Sprintf("ha.sync.maxLen = %d is less than %d, the least that a backup takes (0: what fits in the link's MTU)", c.MaxLen, minSyncLen))
+		d.refuseAt("ha.sync.maxLen", fmt.Sprintf("ha.sync.maxLen = %d is less than %d, the least that a backup takes (0: "+
+			"what fits in the link's MTU)", c.MaxLen, minSyncLen))
 	}
 }
 
@@ -99,7 +104,8 @@ func (c ConnSync) daemons() []kernel.SyncDaemon {
 	for _, r := range [...]kernel.SyncRole{kernel.SyncMaster, kernel.SyncBackup} {
 		if c.Role == "both" || c.Role == r.String() {
 			all = append(all, kernel.SyncDaemon{
-				Role: r, Link: c.Link, ID: uint8(c.ID), MaxLen: uint16(c.MaxLen), Group: c.Group, Port: uint16(c.Port), TTL: uint8(c.TTL),
+				Role: r, Link: c.Link, ID: uint8(c.ID), MaxLen: uint16(c.MaxLen), Group: c.Group, Port: uint16(c.Port),
+				TTL: uint8(c.TTL),
 			})
 		}
 	}

@@ -50,7 +50,8 @@ func healthFields() []field {
 	return []field{
 		define("health.interval", "", zero, "the time between two probes of an endpoint",
 			func(c *Config) *time.Duration { return &c.Health.Interval }, pauses, usual.Interval),
-		define("health.timeout", "", zero, "how long a probe may take, at most 10 times the interval; below 1.1s one lost SYN fails it",
+		define("health.timeout", "", zero, "how long a probe may take, at most 10 times the interval; below 1.1s one lost "+
+			"SYN fails it",
 			func(c *Config) *time.Duration { return &c.Health.Timeout }, pauses, usual.Probe.Timeout),
 		define("health.fall", "", zero, "bad results in a row that take an endpoint down",
 			func(c *Config) *int { return &c.Health.Fall }, results, usual.Fall),
@@ -65,10 +66,14 @@ func healthFields() []field {
 		define("health.onDown", "", zero, `"drain": an endpoint that goes down keeps its connections; "cut": they end`,
 			func(c *Config) *sources.OnDown { return &c.Health.OnDown }, word(sources.DownDrain, sources.DownCut), usual.OnDown),
 		define("health.onAllDown", "", zero, `with no endpoint up, "open": all are used; "closed": connections are refused`,
-			func(c *Config) *sources.OnAllDown { return &c.Health.OnAllDown }, word(sources.AllDownOpen, sources.AllDownClosed), usual.OnAllDown),
-		define("health.minHealthy", "", zero, `with fewer endpoints up than this number or percentage ("50%"), all that are not drained get connections`,
+			func(c *Config) *sources.OnAllDown {
+				return &c.Health.OnAllDown
+			}, word(sources.AllDownOpen, sources.AllDownClosed), usual.OnAllDown),
+		define("health.minHealthy", "", zero, `with fewer endpoints up than this number or percentage ("50%"), all that `+
+			`are not drained get connections`,
 			func(c *Config) *fields.Amount { return &c.Health.MinHealthy }, fields.AmountOf, fields.Amount{}),
-		define("health.slowStart", "", zero, "how long an endpoint that comes up takes to get its full weight, under schedulers that heed weights and move no clients",
+		define("health.slowStart", "", zero, "how long an endpoint that comes up takes to get its full weight, under "+
+			"schedulers that heed weights and move no clients",
 			func(c *Config) *time.Duration { return &c.Health.SlowStart }, fields.DurationIn(0, 24*time.Hour), usual.SlowStart),
 
 		define("health.maxProbesPerSecond", "", zero|restart, "probes of all services in a second; more are delayed",
@@ -81,17 +86,22 @@ func healthFields() []field {
 			func(c *Config) *[]string { return &c.Health.ExecDirs }, directories, sources.ExecDirs()),
 		define("health.execMaxRunning", "", zero|restart, "such programs at the same time",
 			func(c *Config) *int { return &c.Health.ExecMaxRunning }, limit, 8),
-		define("health.massFailure", "", zero, `when more than half of everything fails at once, of three or more services, "hold" the last states for a minute, or "believe" it`,
+		define("health.massFailure", "", zero, `when more than half of everything fails at once, of three or more `+
+			`services, "hold" the last states for a minute, or "believe" it`,
 			func(c *Config) *string { return &c.Health.MassFailure }, word("hold", "believe"), "hold"),
 	}
 }
 
 const (
-	execDirsHelp = "the directories, owned by root, whose programs checks of type exec may run: whoever writes a services file chooses a program " +
+	execDirsHelp = "the directories, owned by root, whose programs checks of type exec may run: whoever writes a " +
+		"services file chooses a program " +
 		`and its arguments; "/usr/lib/nagios/plugins" adds the plugins of Nagios`
-	execUserHelp = `the user that runs the programs of checks of type exec, without access to svcproxy's state, control socket and secrets; ` +
-		`where the packages have not made svcproxy-check, user id 65534 stands in for it; "": svcproxy's own user, so a program may do what ` +
-		"svcproxy may; without CAP_SETUID, CAP_SETGID and CAP_KILL, which the packaged unit has, svcproxy runs no program as another user, " +
+	execUserHelp = `the user that runs the programs of checks of type exec, without access to svcproxy's state, control ` +
+		`socket and secrets; ` +
+		`where the packages have not made svcproxy-check, user id 65534 stands in for it; "": svcproxy's own user, so a ` +
+		`program may do what ` +
+		"svcproxy may; without CAP_SETUID, CAP_SETGID and CAP_KILL, which the packaged unit has, svcproxy runs no program " +
+		"as another user, " +
 		"and its check tells nothing"
 )
 
@@ -111,7 +121,8 @@ func (d *decoder) checkHealth() {
 		d.conflict("health.timeout", "health.interval", "must not be more than 10 times")
 	}
 	if h.ExecUser == "" {
-		d.warn("health.execUser", `is "": programs of checks run as svcproxy's own user, and can change its state and give it orders`)
+		d.warn("health.execUser", `is "": programs of checks run as svcproxy's own user, and can change its state and give `+
+			`it orders`)
 	}
 	if h.Timeout < sources.LostSYN && !d.refused["health.timeout"] {
 		d.warn("health.timeout", "is shorter than 1.1s: one lost SYN fails a probe, as it is sent again after 1s")

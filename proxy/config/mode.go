@@ -33,16 +33,20 @@ func (c Config) ForMode() mode.Config {
 		LocalhostNodePorts: c.IPTables.LocalhostNodePorts,
 		DetectLocal:        mode.DetectLocal(c.DetectLocalMode), ClusterCIDRs: c.ClusterCIDR,
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
-		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing, Lean: c.Rules.Layout == "lean", ProbeVIPs: c.IPVS.ProbeVIPs,
+		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
+		Lean: c.Rules.Layout == "lean", ProbeVIPs: c.IPVS.ProbeVIPs,
 		Conntrack: mode.Conntrack{
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,
 		},
-		Timeouts:     kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout), UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
+		Timeouts: kernel.Timeouts{TCP: ipvsSeconds(c.IPVS.TCPTimeout), TCPFin: ipvsSeconds(c.IPVS.TCPFinTimeout),
+			UDP: ipvsSeconds(c.IPVS.UDPTimeout)},
 		IPVS:         mode.Periods{Sync: c.IPVS.SyncPeriod, MinSync: c.IPVS.MinSyncPeriod},
 		IPTables:     mode.Periods{Sync: c.IPTables.SyncPeriod, MinSync: c.IPTables.MinSyncPeriod},
-		DrainTimeout: c.IPVS.DrainTimeout, GUEPort: uint16(c.IPVS.GUEPort), DeleteUnknown: c.IPVS.DeleteUnknown, ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
-		Sync: c.ConnSync.daemons(), SyncThreshold: c.ConnSync.Threshold, SloppyTCP: c.IPVS.SloppyTCP, Announced: c.Announce.Mode != announce.Off,
+		DrainTimeout: c.IPVS.DrainTimeout, GUEPort: uint16(c.IPVS.GUEPort), DeleteUnknown: c.IPVS.DeleteUnknown,
+		ExcludeCIDRs: c.IPVS.ExcludeCIDRs,
+		Sync:         c.ConnSync.daemons(), SyncThreshold: c.ConnSync.Threshold, SloppyTCP: c.IPVS.SloppyTCP,
+		Announced: c.Announce.Mode != announce.Off,
 	}
 	if m.Sync == nil {
 		m.SyncThreshold = ""

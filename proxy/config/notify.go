@@ -20,11 +20,13 @@ type Notify struct {
 
 // notifyFields are the keys of table notify.
 var notifyFields = []field{
-	define("notify.exec", "", zero, `run this program, without a shell, when a state changes: its path and arguments; it reads the events as JSON from standard input`,
+	define("notify.exec", "", zero, `run this program, without a shell, when a state changes: its path and arguments; `+
+		`it reads the events as JSON from standard input`,
 		func(c *Config) *[]string { return &c.Notify.Exec }, argv, nil),
 	define("notify.webhook", "", zero, `send the same JSON to this URL by POST; "" sends none`,
 		func(c *Config) *string { return &c.Notify.Webhook }, fields.StringOf(checkWebhook), ""),
-	define("notify.minInterval", "", zero, "the shortest time between two calls; events of the time between come with the next one",
+	define("notify.minInterval", "", zero, "the shortest time between two calls; events of the time between come with "+
+		"the next one",
 		func(c *Config) *time.Duration { return &c.Notify.MinInterval }, positive, 10*time.Second),
 	define("notify.timeout", "", zero, "how long a call may take; a program is killed then",
 		func(c *Config) *time.Duration { return &c.Notify.Timeout }, positive, 10*time.Second),

@@ -17,8 +17,8 @@ func checkPorts(s string) error {
 	return err
 }
 
-// parsePorts reads a range as kube-proxy does: "10000", "10000-10100", or "10000+100" for a port and the 100 after it. A
-// range that begins with 0 is any.
+// parsePorts reads a range as kube-proxy does: "10000", "10000-10100", or "10000+100" for a port and the 100
+// after it. A range that begins with 0 is any.
 func parsePorts(s string) (first, last uint16, err error) {
 	if s = strings.TrimSpace(s); s == "" {
 		return 0, 0, nil

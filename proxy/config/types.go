@@ -80,22 +80,23 @@ func listener(port uint16) fields.Type[netip.AddrPort] {
 }
 
 // pair is one CIDR, or one of each family with a comma between.
-var pair = fields.Parsed(fields.KindString, `a string such as "10.244.0.0/16,fd00:10:244::/64"`, func(s string) ([]netip.Prefix, error) {
-	var found []netip.Prefix
-	for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' }) {
-		p, err := parsePrefix(w)
-		if err != nil {
-			return nil, err
-		}
-		for _, other := range found {
-			if other.Addr().Is4() == p.Addr().Is4() {
-				return nil, fmt.Errorf("%q has two CIDRs of one family: one IPv4 and one IPv6 at most", s)
+var pair = fields.Parsed(fields.KindString, `a string such as "10.244.0.0/16,fd00:10:244::/64"`,
+	func(s string) ([]netip.Prefix, error) {
+		var found []netip.Prefix
+		for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' }) {
+			p, err := parsePrefix(w)
+			if err != nil {
+				return nil, err
 			}
+			for _, other := range found {
+				if other.Addr().Is4() == p.Addr().Is4() {
+					return nil, fmt.Errorf("%q has two CIDRs of one family: one IPv4 and one IPv6 at most", s)
+				}
+			}
+			found = append(found, p)
 		}
-		found = append(found, p)
-	}
-	return found, nil
-}, func(pair []netip.Prefix) string { return strings.Join(written(pair), ",") })
+		return found, nil
+	}, func(pair []netip.Prefix) string { return strings.Join(written(pair), ",") })
 
 // parsePrefix masks host bits, as upstream does: 10.0.0.1/8 is 10.0.0.0/8.
 func parsePrefix(s string) (netip.Prefix, error) {

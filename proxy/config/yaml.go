@@ -65,7 +65,8 @@ type yamlReader struct {
 
 // yaml reads the KubeProxyConfiguration of a file.
 func (d *decoder) yaml(data []byte) {
-	r := &yamlReader{decoder: d, meant: make(map[string]bool), last: 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))}
+	r := &yamlReader{decoder: d, meant: make(map[string]bool),
+		last: 1 + bytes.Count(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))}
 	switch {
 	case len(data) > maxYAML:
 		d.refuse(1, "has %d bytes: more than %d are no configuration", len(data), maxYAML)
@@ -110,8 +111,9 @@ const (
 	syntaxLine = `^(?:yaml: )?(?:line (\d+): )?`
 	// The library counts lines from 0 in errors of its parser, and from 1 in those of
 	// its scanner.
-	parserError = `^(did not find expected (<|node content|key|'-' indicator|',' or)|found incompatible YAML|found duplicate %|found undefined tag)`
-	noAnchor    = `^unknown anchor '(.*)' referenced$`
+	parserError = `^(did not find expected (<|node content|key|'-' indicator|',' or)|found incompatible YAML|found ` +
+		`duplicate %|found undefined tag)`
+	noAnchor = `^unknown anchor '(.*)' referenced$`
 )
 
 // syntax refuses a text that the library could not read.
@@ -125,7 +127,9 @@ func (r *yamlReader) syntax(err error, text string) {
 	case anchor != nil:
 		line = lineOf(text, strings.Index(text, "*"+anchor[1]))
 	case message == "control characters are not allowed":
-		line = lineOf(text, strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) }))
+		line = lineOf(text, strings.IndexFunc(text, func(r rune) bool {
+			return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r)
+		}))
 	}
 	last := 1 + strings.Count(strings.TrimSuffix(text, "\n"), "\n")
 	r.refuse(r.line(min(max(line, 1), last)), "not YAML: %s", message)
@@ -154,7 +158,8 @@ func (r *yamlReader) choose(docs []*yaml.Node, text string) {
 	}
 	switch {
 	case len(found) > 1:
-		r.refuse(r.line(found[1].Line), "a second %s, the first is at line %d: which one is meant?", wordAt(found[1], "kind"), r.line(found[0].Line))
+		r.refuse(r.line(found[1].Line), "a second %s, the first is at line %d: which one is meant?", wordAt(found[1], "kind"),
+			r.line(found[0].Line))
 	case len(found) == 0:
 		r.nothing(docs)
 	case wordAt(found[0], "kind") == "ConfigMap":
@@ -176,7 +181,8 @@ func (r *yamlReader) nothing(docs []*yaml.Node) {
 	if len(docs) > 0 {
 		line = docs[0].Line
 	}
-	r.refuse(r.line(line), "no %s: it begins with apiVersion: %s and kind: %s", upstreamKind, upstreamVersion, upstreamKind)
+	r.refuse(r.line(line), "no %s: it begins with apiVersion: %s and kind: %s", upstreamKind, upstreamVersion,
+		upstreamKind)
 }
 
 // object reads a KubeProxyConfiguration.
@@ -201,7 +207,8 @@ func (r *yamlReader) object(n *yaml.Node) {
 	}
 }
 
-// unsetLine is the line of the innermost of some keys within one another, or of the object; 0 if the last key has a value.
+// unsetLine is the line of the innermost of some keys within one another, or of the object; 0 if the last key
+// has a value.
 func (r *yamlReader) unsetLine(n *yaml.Node, keys ...string) int {
 	line := n.Line
 	for _, key := range keys {
@@ -237,7 +244,8 @@ func (r *yamlReader) configMap(n *yaml.Node, text string) {
 	at := held[key]
 	switch {
 	case at == nil:
-		r.refuse(r.line(data.Line), "the ConfigMap has no %s, but %s", upstreamKey, spelt(strings.Join(slices.Sorted(maps.Keys(held)), ", ")))
+		r.refuse(r.line(data.Line), "the ConfigMap has no %s, but %s", upstreamKey,
+			spelt(strings.Join(slices.Sorted(maps.Keys(held)), ", ")))
 		return
 	case at.Kind != yaml.ScalarNode:
 		r.refuse(r.line(at.Line), "%s in the ConfigMap must be a text: put a | behind its colon", spelt(key))

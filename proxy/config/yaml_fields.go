@@ -25,12 +25,15 @@ var unused = []struct {
 		"winkernel.rootHnsEndpointName", "winkernel.forwardHealthCheckVip", "windowsRunAsService"}},
 	{"kube-proxy no longer has it", []string{"resourceContainer", "ipvs.ipSet.hashSize", "ipvs.ipSet.maxElements"}},
 	{"conntrack.maxPerCore and conntrack.min are its heirs", []string{"conntrack.max"}},
-	{"there is no nftables mode", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod", "nftables.minSyncPeriod"}},
+	{"there is no nftables mode", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod",
+		"nftables.minSyncPeriod"}},
 	{"masqueraded traffic has the address of its interface", []string{"iptables.snatNodeInternalIP"}},
 	{"the log is one stream without buffers or rules by file", []string{"logging.vmodule", "logging.sanitization",
-		"logging.options.json.splitStream", "logging.options.json.infoBufferSize", "logging.options.text.splitStream", "logging.options.text.infoBufferSize",
+		"logging.options.json.splitStream", "logging.options.json.infoBufferSize", "logging.options.text.splitStream",
+		"logging.options.text.infoBufferSize",
 		// Some published samples have these beside an empty options.
-		"logging.json.splitStream", "logging.json.infoBufferSize", "logging.text.splitStream", "logging.text.infoBufferSize"}},
+		"logging.json.splitStream", "logging.json.infoBufferSize", "logging.text.splitStream",
+		"logging.text.infoBufferSize"}},
 }
 
 // whyUnused is why a key of KubeProxyConfiguration has no effect; "" if it has one, or

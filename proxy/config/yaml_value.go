@@ -10,7 +10,8 @@ import (
 )
 
 // notText are the kinds whose values are not strings in TOML.
-var notText = []fields.Kind{fields.KindBoolean, fields.KindInteger, fields.KindNumber, fields.KindAmount, fields.KindStrings, fields.KindBooleans}
+var notText = []fields.Kind{fields.KindBoolean, fields.KindInteger, fields.KindNumber, fields.KindAmount,
+	fields.KindStrings, fields.KindBooleans}
 
 // fit converts a value to the type that it would have in TOML, where YAML has another
 // type for it.

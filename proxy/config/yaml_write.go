@@ -55,7 +55,8 @@ func (c Config) YAML() []byte {
 			meant = append(meant, f.key)
 		}
 	}
-	fmt.Fprintf(&b, "\n# the keys above whose \"\" or 0 is meant, and not the default\n%s: %s\n", meantKey, yamlText(meant))
+	fmt.Fprintf(&b, "\n# the keys above whose \"\" or 0 is meant, and not the default\n%s: %s\n", meantKey,
+		yamlText(meant))
 	return b.Bytes()
 }
 

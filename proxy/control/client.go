@@ -43,7 +43,9 @@ func (c Client) Detail(ctx context.Context, names []string) (status.Status, erro
 func (c Client) status(ctx context.Context, query url.Values) (st status.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	err = c.ask(ctx, http.MethodGet, "/v1/status?"+query.Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(&st) })
+	err = c.ask(ctx, http.MethodGet, "/v1/status?"+query.Encode(), func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(&st)
+	})
 	return st, err
 }
 
@@ -57,7 +59,9 @@ func (c Client) Reload(ctx context.Context, wait bool) (Reloaded, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reloadLimit+askLimit)
 	defer cancel()
-	return result, c.ask(ctx, http.MethodPost, "/v1/reload?wait=1", func(r io.Reader) error { return json.NewDecoder(r).Decode(&result) })
+	return result, c.ask(ctx, http.MethodPost, "/v1/reload?wait=1", func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(&result)
+	})
 }
 
 func (c Client) dial(ctx context.Context) (net.Conn, error) {
@@ -101,7 +105,8 @@ func (c Client) request(ctx context.Context, method, path string, read func(*htt
 func (c Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &cli.Error{Code: cli.Permission, Err: fmt.Errorf("asking svcproxy: %w", err), Hint: "run as root, or as a member of the group " + group}
+		return &cli.Error{Code: cli.Permission, Err: fmt.Errorf("asking svcproxy: %w", err),
+			Hint: "run as root, or as a member of the group " + group}
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		err = fmt.Errorf("svcproxy does not run: no process listens at %s", c.Socket)
 	default:

@@ -91,7 +91,8 @@ type readerError struct{ error }
 func (e readerError) Unwrap() error { return e.error }
 
 // stream reads the events after a position, and moves that. It calls opened once the daemon answers.
-func (c Client) stream(ctx context.Context, at *position, follow bool, opened func(), each func(events.Event) error) error {
+func (c Client) stream(ctx context.Context, at *position, follow bool, opened func(),
+	each func(events.Event) error) error {
 	query := url.Values{"after": {fmt.Sprint(at.after)}, "run": {at.run}}
 	if follow {
 		query.Set("follow", "1")
@@ -126,10 +127,10 @@ func (c Client) stream(ctx context.Context, at *position, follow bool, opened fu
 // reconnectPause is how long Follow waits between two tries to reach a daemon that has stopped.
 const reconnectPause = 200 * time.Millisecond
 
-// Follow calls each with the events that the daemon keeps and then with new ones, until ctx ends or each fails. When the
-// daemon stops it waits for the next one and goes on with that one's events. No event comes twice, and none is left out
-// that a daemon still has. It calls connected with false when the connection is lost, and with true when it is back. A
-// daemon that does not answer at the start is an error.
+// Follow calls each with the events that the daemon keeps and then with new ones, until ctx ends or each
+// fails. When the daemon stops it waits for the next one and goes on with that one's events. No event comes
+// twice, and none is left out that a daemon still has. It calls connected with false when the connection is
+// lost, and with true when it is back. A daemon that does not answer at the start is an error.
 func (c Client) Follow(ctx context.Context, each func(events.Event) error, connected func(bool)) error {
 	at, lost := position{}, false
 	opened := func() {

@@ -38,7 +38,9 @@ func (c Client) Explain(ctx context.Context, q explain.Question) (explain.Result
 	if q.Service != "" {
 		into, result = &all, func() explain.Result { return all }
 	}
-	err := c.ask(ctx, http.MethodGet, "/v1/explain?"+q.Values().Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(into) })
+	err := c.ask(ctx, http.MethodGet, "/v1/explain?"+q.Values().Encode(), func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(into)
+	})
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return nil, refused.exit()
 	}

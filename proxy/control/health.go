@@ -96,9 +96,10 @@ func (c Client) Health(ctx context.Context, names []string) (status.Status, erro
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	var st status.Status
-	err := c.ask(ctx, http.MethodGet, "/v1/health?"+url.Values{"service": {strings.Join(names, ",")}}.Encode(), func(r io.Reader) error {
-		return json.NewDecoder(r).Decode(&st)
-	})
+	err := c.ask(ctx, http.MethodGet, "/v1/health?"+url.Values{"service": {strings.Join(names, ",")}}.Encode(),
+		func(r io.Reader) error {
+			return json.NewDecoder(r).Decode(&st)
+		})
 	return st, err
 }
 

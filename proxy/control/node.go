@@ -62,7 +62,9 @@ func (c Client) DrainNode(ctx context.Context, drain bool, why string) error {
 	if drain {
 		q.Set("drain", "1")
 	}
-	err := c.ask(ctx, http.MethodPost, "/v1/node?"+q.Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(new(struct{})) })
+	err := c.ask(ctx, http.MethodPost, "/v1/node?"+q.Encode(), func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(new(struct{}))
+	})
 	if refused, ok := errors.AsType[*refusedError](err); ok {
 		return refused.exit()
 	}

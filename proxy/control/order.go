@@ -111,8 +111,8 @@ const maxFor = 10 * 365 * 24 * time.Hour
 // maxTarget bounds the text of a target, in bytes.
 const maxTarget = 512
 
-// ParseTarget reads what an order is for: the TARGET of a command and its flag --service, "" for none. A service limits a
-// target of any form.
+// ParseTarget reads what an order is for: the TARGET of a command and its flag --service, "" for none. A
+// service limits a target of any form.
 func ParseTarget(text, service string) (health.Selector, error) {
 	if len(text)+len(service) > maxTarget {
 		return health.Selector{}, fmt.Errorf("the target is longer than %d bytes", maxTarget)

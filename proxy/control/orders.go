@@ -100,7 +100,9 @@ func (s *Server) overrides(w http.ResponseWriter, _ *http.Request) { answer(w, s
 func (c Client) Order(ctx context.Context, o Order) (done Ordered, err error) {
 	ctx, cancel := context.WithTimeout(ctx, applyLimit+askLimit)
 	defer cancel()
-	err = c.ask(ctx, http.MethodPost, "/v1/order?"+o.values().Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(&done) })
+	err = c.ask(ctx, http.MethodPost, "/v1/order?"+o.values().Encode(), func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(&done)
+	})
 	refused, ok := errors.AsType[*refusedError](err)
 	if !ok {
 		return done, err

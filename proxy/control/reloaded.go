@@ -28,7 +28,8 @@ type Reloaded struct {
 // Nothing returns a Reloaded with empty lists. None is null.
 func Nothing() Reloaded {
 	return Reloaded{
-		Rejected: []string{}, Kept: []string{}, Restart: []string{}, Failed: []string{}, Conflicts: []string{}, Warnings: []string{},
+		Rejected: []string{}, Kept: []string{}, Restart: []string{}, Failed: []string{}, Conflicts: []string{},
+		Warnings: []string{},
 	}
 }
 

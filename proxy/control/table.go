@@ -40,6 +40,8 @@ func (s *Server) table(w http.ResponseWriter, r *http.Request) {
 func (c Client) Table(ctx context.Context, source string) (t Table, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	err = c.ask(ctx, http.MethodGet, "/v1/table?"+url.Values{"source": {source}}.Encode(), func(r io.Reader) error { return json.NewDecoder(r).Decode(&t) })
+	err = c.ask(ctx, http.MethodGet, "/v1/table?"+url.Values{"source": {source}}.Encode(), func(r io.Reader) error {
+		return json.NewDecoder(r).Decode(&t)
+	})
 	return t, err
 }

@@ -17,7 +17,8 @@ import (
 func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) consoleOptions {
 	o := consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
-		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained, announcer: d.announcer, explain: d.explain,
+		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained,
+		announcer: d.announcer, explain: d.explain,
 		conditions: &d.conditions, keeper: d.keeper,
 	}
 	o.kernelText, o.stateDir = d.kernelText, d.setup().Config.StateDir
@@ -31,7 +32,8 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 func (d *daemon) about() status.Daemon {
 	s := d.setup()
 	return status.Daemon{
-		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(), Mode: d.mode.Name(), ModeReason: d.modeReason,
+		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(),
+		Mode: d.mode.Name(), ModeReason: d.modeReason,
 		ConfiguredMode: s.Config.Mode, Fallbacks: d.fallbacks,
 	}
 }
@@ -65,10 +67,12 @@ func (d *daemon) work() metrics.Work {
 	tracked := func(t host.Tracked) metrics.Tracked { return metrics.Tracked(t) }
 	w := metrics.Work{
 		IPTablesReads: stats.Readers, IPTablesWrites: stats.Writers,
-		Tracked: map[kernel.Family]metrics.Tracked{kernel.IPv4: tracked(stats.Tracked4), kernel.IPv6: tracked(stats.Tracked6)},
+		Tracked: map[kernel.Family]metrics.Tracked{kernel.IPv4: tracked(stats.Tracked4),
+			kernel.IPv6: tracked(stats.Tracked6)},
 	}
 	for name, n := range stats.Netlink.All() {
-		w.Sockets = append(w.Sockets, metrics.Socket{Name: name, Messages: n.Messages, Queries: n.Queries, Syscalls: n.Sends + n.Receives})
+		w.Sockets = append(w.Sockets, metrics.Socket{Name: name, Messages: n.Messages, Queries: n.Queries,
+			Syscalls: n.Sends + n.Receives})
 	}
 	return w
 }

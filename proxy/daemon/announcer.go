@@ -73,8 +73,8 @@ func numberIn(file string) (number int, known bool) {
 	return number, err == nil
 }
 
-// synced writes announce.file if its content differs. While a table may be missing the list of VIPs stays: it would lose
-// some.
+// synced writes announce.file if its content differs. While a table may be missing the list of VIPs stays: it
+// would lose some.
 func (a *announcer) synced(now *proxy.Snapshot) {
 	if a == nil {
 		return

@@ -115,7 +115,8 @@ func newConsole(o consoleOptions) *console {
 	}
 	c.earlier = c.ring.Newest()
 	c.reader = &status.Reader{
-		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings, Conditions: o.conditions,
+		Proxy: o.proxy, Recorder: &c.history, Counters: o.counters, Daemon: c.daemon, Warnings: c.allWarnings,
+		Conditions: o.conditions,
 	}
 	c.metrics = metrics.New(metrics.Options{
 		Version: o.about.Version, Rules: o.about.Mode == mode.IPTables, Status: c.reader.Status,
@@ -155,7 +156,8 @@ func (c *console) open(ctx context.Context) error {
 	}
 	server := &control.Server{
 		Status: c.reader.Status, Detail: c.reader.Detail, Reload: c.reload, Table: c.table, Events: &c.ring, Log: c.log,
-		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes, DrainNode: c.drainNode, Relayed: c.relayed,
+		Places: c.places, Applied: c.applied, Health: c.reader.Checks, Probes: c.probes, DrainNode: c.drainNode,
+		Relayed: c.relayed,
 		Explain: c.explain,
 	}
 	server.Kernel, server.Metrics = c.kernelText, c.metrics.Handler()
@@ -180,9 +182,10 @@ func (c *console) open(ctx context.Context) error {
 	}
 	go c.notify.run(ctx)
 	go c.sample(ctx)
-	notifier := hooks.Notifier{Ring: &c.ring, From: c.earlier, Version: c.about.Version, Node: c.about.Node, Log: c.log, Config: func() hooks.Config {
-		return hooks.Config(c.current.Now().Config.Notify)
-	}}
+	notifier := hooks.Notifier{Ring: &c.ring, From: c.earlier, Version: c.about.Version, Node: c.about.Node, Log: c.log,
+		Config: func() hooks.Config {
+			return hooks.Config(c.current.Now().Config.Notify)
+		}}
 	c.telling.Go(func() { notifier.Run(telling) })
 	return nil
 }
@@ -281,8 +284,8 @@ func (c *console) configure(now config.Config) error {
 		c.site.Listen(now.MetricsBindAddress, now.BindAddressHardFail))
 }
 
-// close ends the control socket, the listeners and the health check node ports. The
-// socket is gone when it returns, so that another svcproxy can start. It waits at most 3.2 s for the last notifications.
+// close ends the control socket, the listeners and the health check node ports. The socket is gone when it
+// returns, so that another svcproxy can start. It waits at most 3.2 s for the last notifications.
 func (c *console) close() {
 	c.stop()
 	c.answering.Wait()

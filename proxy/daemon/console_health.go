@@ -34,7 +34,9 @@ func outcomes() []string {
 // observeHealth registers everything that follows the health checks.
 func (c *console) observeHealth() {
 	c.reader.Health, c.reader.Due, c.notify.probes = c.checker.View, c.checker.Due, c.checker.Alive
-	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table { return c.checker.Brief().Table }, Users: c.checker.ServicesOf}
+	c.health = &events.Health{Ring: &c.ring, Log: c.log, Table: func() sources.Table {
+		return c.checker.Brief().Table
+	}, Users: c.checker.ServicesOf}
 	c.checker.Probed = func(of sources.CheckType, r probe.Result) {
 		c.metrics.Probed(of, r.Outcome.String(), r.Void(), r.Duration)
 	}
@@ -45,8 +47,8 @@ func (c *console) observeHealth() {
 	}
 }
 
-// otherRules has the chains in the other back end of iptables that a plan could not remove. A sync that failed before its
-// plan knows nothing of them.
+// otherRules has the chains in the other back end of iptables that a plan could not remove. A sync that
+// failed before its plan knows nothing of them.
 func (c *console) otherRules(r proxy.Report) {
 	if !r.Read {
 		return
@@ -97,7 +99,8 @@ func healthLines(v health.View) []string {
 		lines = append(lines, "health checks tell nothing: "+v.Blind)
 	}
 	if !v.Holding.IsZero() {
-		lines = append(lines, "more than half of all targets went down at once: the last states count until "+v.Holding.Format(clock))
+		lines = append(lines, "more than half of all targets went down at once: the last states count until "+
+			v.Holding.Format(clock))
 	}
 	first, n := "", 0
 	for i, u := range v.Unusual {

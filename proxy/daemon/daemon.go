@@ -174,7 +174,8 @@ func (d *daemon) sameNames(s Setup) error {
 		Code: cli.Config,
 		Err: fmt.Errorf("namePrefix and deviceName are %s and %s, but the last run's objects have %s and %s",
 			s.Config.Names().Prefix, s.Config.Names().Device, last.Prefix, last.Device),
-		Hint: fmt.Sprintf("svcproxy cleanup removes the last run's objects; then start again. If %s is another program's device, remove the file names in %s",
+		Hint: fmt.Sprintf("svcproxy cleanup removes the last run's objects; then start again. If %s is another program's "+
+			"device, remove the file names in %s",
 			last.Device, s.Config.StateDir),
 	}
 }

@@ -62,7 +62,8 @@ func (d *daemon) isNoNode() {
 	d.log.Info("the API server has no Node object of this name: zone and CIDRs come from svcproxy.toml", "node", s.Node(),
 		"node.zone", c.Node.Zone, "node.localCIDRs", c.Node.LocalCIDRs)
 	if c.DetectLocalMode == string(mode.DetectNodeCIDR) && len(c.Node.LocalCIDRs) == 0 {
-		d.log.Warn("detectLocalMode NodeCIDR finds no local traffic: it needs the podCIDRs of the Node object, or node.localCIDRs", "node", s.Node())
+		d.log.Warn("detectLocalMode NodeCIDR finds no local traffic: it needs the podCIDRs of the Node object, or "+
+			"node.localCIDRs", "node", s.Node())
 	}
 }
 

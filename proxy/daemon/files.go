@@ -11,8 +11,8 @@ import (
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
-// stateFiles are svcproxy's files in stateDir, besides the copies in last-good. TestTamperedState in testdata/traffic has
-// them, too, and TestPurge there finds one that is missing here.
+// stateFiles are svcproxy's files in stateDir, besides the copies in last-good. TestTamperedState in
+// testdata/traffic has them, too, and TestPurge there finds one that is missing here.
 var stateFiles = []string{
 	"names", "mode", "virtuals", // of package kernel/host
 	"sysctls.json",   // of kernel/sysctl
@@ -24,9 +24,9 @@ var stateFiles = []string{
 	nodeDrainFile,    // of this package
 }
 
-// RemoveFiles removes svcproxy's files from stateDir and runtimeDir, and nothing else: a directory of the operator may have
-// more. The two directories stay, as a rule only root may remove them. So does announce.file, since keepalived takes a
-// missing file for a good node.
+// RemoveFiles removes svcproxy's files from stateDir and runtimeDir, and nothing else: a directory of the
+// operator may have more. The two directories stay, as a rule only root may remove them. So does
+// announce.file, since keepalived takes a missing file for a good node.
 func RemoveFiles(c config.Config) error {
 	kept := config.LastGood(c.StateDir)
 	services := file.LastGood{Dir: filepath.Join(kept.Dir, "services")}
@@ -37,8 +37,8 @@ func RemoveFiles(c config.Config) error {
 	)
 }
 
-// removeFiles removes files from a directory, and what statefile has left of each: one that was set aside, and one that a
-// crash left unfinished.
+// removeFiles removes files from a directory, and what statefile has left of each: one that was set aside,
+// and one that a crash left unfinished.
 func removeFiles(path string, names ...string) error {
 	d, err := statefile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

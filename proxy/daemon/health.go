@@ -13,7 +13,8 @@ import (
 func (s Setup) Health() checker.Settings {
 	h, defaults := s.Config.Health, s.Config.Health.Defaults()
 	if s.Mode() == mode.IPVS {
-		defaults.Probe.Way = sources.Way{Forward: cmp.Or(sources.Forward(s.Config.IPVS.Forward), sources.Masquerade), GUEPort: uint16(s.Config.IPVS.GUEPort)}
+		defaults.Probe.Way = sources.Way{Forward: cmp.Or(sources.Forward(s.Config.IPVS.Forward), sources.Masquerade),
+			GUEPort: uint16(s.Config.IPVS.GUEPort)}
 	}
 	return checker.Settings{
 		Defaults: defaults, Scheduler: s.Config.IPVS.Scheduler, Believe: h.MassFailure == "believe",

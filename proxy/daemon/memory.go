@@ -12,12 +12,12 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 )
 
-// Reading a table takes several times the memory that stays in use, and collecting the garbage meanwhile is a quarter of
-// what a start costs. So a start collects nothing below startLimit, and once the loop has been quiet for a while,
-// memory goes back to the system. An operator who sets GOGC or GOMEMLIMIT decides instead.
+// Reading a table takes several times the memory that stays in use, and collecting the garbage meanwhile is a
+// quarter of what a start costs. So a start collects nothing below startLimit, and once the loop has been
+// quiet for a while, memory goes back to the system. An operator who sets GOGC or GOMEMLIMIT decides instead.
 
-// startLimit is the size of the heap, in bytes, at which garbage is collected during a start, too. 5,000 services with 5
-// endpoints stay below it.
+// startLimit is the size of the heap, in bytes, at which garbage is collected during a start, too. 5,000
+// services with 5 endpoints stay below it.
 const startLimit = 64 << 20
 
 // firstCollection is the size of the heap, in bytes, at which the runtime first collects with GOGC=100.

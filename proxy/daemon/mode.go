@@ -64,8 +64,8 @@ func (s Setup) AsLastRun() Setup {
 	return s
 }
 
-// ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a bridge carries past
-// the rules.
+// ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a
+// bridge carries past the rules.
 func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n), s.forMode())...)
 }
@@ -73,13 +73,14 @@ func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 // maxPrograms bounds what ProgramDoubts returns.
 const maxPrograms = 20
 
-// ProgramDoubts says which programs of health checks are not run, and why. Those that are not there are left out unless missing
-// asks for them.
+// ProgramDoubts says which programs of health checks are not run, and why. Those that are not there are left
+// out unless missing asks for them.
 func (s Setup) ProgramDoubts(t sources.Table, missing bool) (list []string) {
 	seen := map[string]bool{}
 	for i := range t.Services.Len() {
 		service := t.Services.At(i)
-		if service.HealthCheck == nil || service.HealthCheck.Probe.Type != sources.CheckExec || seen[service.HealthCheck.Probe.Command] {
+		if service.HealthCheck == nil || service.HealthCheck.Probe.Type != sources.CheckExec ||
+			seen[service.HealthCheck.Probe.Command] {
 			continue
 		}
 		command := service.HealthCheck.Probe.Command
@@ -89,26 +90,29 @@ func (s Setup) ProgramDoubts(t sources.Table, missing bool) (list []string) {
 			continue
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			list = append(list, fmt.Sprintf("%s: the program of its health check is not run here: %v (health.execDirs of svcproxy.toml)",
+			list = append(list, fmt.Sprintf("%s: the program of its health check is not run here: %v (health.execDirs of "+
+				"svcproxy.toml)",
 				service.DisplayName(), err))
 		} else if missing {
-			list = append(list, fmt.Sprintf("%s: the program of its health check is not here: %s", service.DisplayName(), command))
+			list = append(list, fmt.Sprintf("%s: the program of its health check is not here: %s", service.DisplayName(),
+				command))
 		}
 	}
 	return list
 }
 
-// loadModules loads the kernel modules of the configured mode, or else of the preferred one, before Open would load them one
-// by one. The unit has loaded them, so this is for a start by hand, or in a container with the right to do so.
+// loadModules loads the kernel modules of the configured mode, or else of the preferred one, before Open
+// would load them one by one. The unit has loaded them, so this is for a start by hand, or in a container
+// with the right to do so.
 func (s *Setup) loadModules(ctx context.Context) {
 	if needed := machine.Needed(s.Mode()); needed != nil {
 		host.LoadModules(ctx, slices.Concat(needed, machine.BackEnds))
 	}
 }
 
-// Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the first mode
-// that this machine has everything for. The mode stays the same as long as the process runs: what goes away later is a
-// fault, and no reason to serve differently.
+// Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the
+// first mode that this machine has everything for. The mode stays the same as long as the process runs: what
+// goes away later is a fault, and no reason to serve differently.
 func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
 	found, err := mode.Choose(s.Config.Mode, modes()...)
 	if err != nil {
@@ -133,8 +137,8 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 	return nil, errors.New("this build has no modes")
 }
 
-// openPatiently opens the kernel for one mode. If the last run had that mode and there is another one to fall back to, it
-// tries again after modeGrace: at boot, modules may be loaded later than svcproxy starts.
+// openPatiently opens the kernel for one mode. If the last run had that mode and there is another one to fall
+// back to, it tries again after modeGrace: at boot, modules may be loaded later than svcproxy starts.
 func (s *Setup) openPatiently(ctx context.Context, names kernel.Names, m mode.Mode, more bool) (*host.Kernel, error) {
 	k, err := s.openFor(ctx, names, m)
 	missing, grace := kernel.Missing(err), s.Config.ModeGrace
@@ -142,7 +146,8 @@ func (s *Setup) openPatiently(ctx context.Context, names kernel.Names, m mode.Mo
 		return k, err
 	}
 	reason, _ := reasonOf(missing, "")
-	s.log.Warn("the mode of the last run lacks something now: trying again", "mode", m.Name(), "reason", reason, "after", grace)
+	s.log.Warn("the mode of the last run lacks something now: trying again", "mode", m.Name(), "reason", reason, "after",
+		grace)
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -158,7 +163,8 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*
 	}
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
-		StateDir: s.Config.StateDir, Keeper: s.keeper, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(), Tables: s.Tables, Relay: s.relay,
+		StateDir: s.Config.StateDir, Keeper: s.keeper, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(),
+		Tables: s.Tables, Relay: s.relay,
 	})
 	if err != nil {
 		return nil, err
@@ -211,7 +217,8 @@ func (s *Setup) AsInKernel(have *kernel.Observed) {
 	}
 }
 
-// Relays reports whether svcproxy itself balances what a mode wants virtual servers for. The kernel has none of them then.
+// Relays reports whether svcproxy itself balances what a mode wants virtual servers for. The kernel has none
+// of them then.
 func (s Setup) Relays() bool {
 	needs := s.mode().Needs()
 	return !slices.Contains(needs, kernel.IPVSAdapter) && !slices.Contains(needs, kernel.IPTablesAdapter)

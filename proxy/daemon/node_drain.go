@@ -78,8 +78,9 @@ func (n *nodeDrain) Unread() error {
 	return n.unread
 }
 
-// Set drains the node, or ends its drain. A file that could not be read is kept under another name. Of a drained node it
-// changes who asked and why, not the time since when: VIPs that were withdrawn must not come back.
+// Set drains the node, or ends its drain. A file that could not be read is kept under another name. Of a
+// drained node it changes who asked and why, not the time since when: VIPs that were withdrawn must not come
+// back.
 func (n *nodeDrain) Set(drain bool, by health.Author) error {
 	n.setting.Lock()
 	defer n.setting.Unlock()
@@ -140,6 +141,6 @@ func (c *console) drainNode(drain bool, by health.Author) error {
 // inService reports whether the operator has not drained the node.
 func (c *console) inService() bool { return c.drained == nil || c.drained.State() == nil }
 
-// mayBeChosen reports whether load balancers may choose the node: it is in service, and the API server does not say that
-// it goes away.
+// mayBeChosen reports whether load balancers may choose the node: it is in service, and the API server does
+// not say that it goes away.
 func (c *console) mayBeChosen() bool { return c.inService() && (c.eligible == nil || c.eligible()) }

@@ -33,8 +33,9 @@ func (d *daemon) newPortals(ctx context.Context, s Setup) *portals {
 	return &portals{relay: s.relay, ports: relay.Ports{First: first, Last: last}, try: try, log: d.log.Logger}
 }
 
-// open opens the listeners of what is served and returns the portals among them. It comes before the plan, so that a plan
-// that makes a VIP local has the rules of its portals, too: its clients never reach the other program.
+// open opens the listeners of what is served and returns the portals among them. It comes before the plan, so
+// that a plan that makes a VIP local has the rules of its portals, too: its clients never reach the other
+// program.
 func (p *portals) open(f *frontend.Frontends) []mode.Portal {
 	failed := map[kernel.VirtualKey]string{}
 	for _, k := range p.relay.Reserve(userspace.Served(f)) {
@@ -46,7 +47,8 @@ func (p *portals) open(f *frontend.Frontends) []mode.Portal {
 			continue
 		}
 		if failed[k] = err.Error(); p.failed[k] != failed[k] {
-			p.log.Warn("another program listens on the port of a virtual server, and packets cannot be redirected past it", "virtual", k.String(), "err", err)
+			p.log.Warn("another program listens on the port of a virtual server, and packets cannot be redirected past it",
+				"virtual", k.String(), "err", err)
 		}
 	}
 	p.failed = failed
@@ -58,8 +60,8 @@ func (p *portals) open(f *frontend.Frontends) []mode.Portal {
 	return all
 }
 
-// retryPortals is how long a refusal counts. It may have been of the moment: another program held the lock of iptables for
-// 5 s, or wrote rules at the same time.
+// retryPortals is how long a refusal counts. It may have been of the moment: another program held the lock of
+// iptables for 5 s, or wrote rules at the same time.
 const retryPortals = time.Minute
 
 // usable returns why the kernel takes no rules of portals. Once it has taken them it is not asked again.

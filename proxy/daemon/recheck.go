@@ -13,8 +13,8 @@ import (
 // recheckPeriod is how often a svcproxy without the preferred mode looks whether that could be used now.
 const recheckPeriod = time.Hour
 
-// recheck looks at each tick for a preferred mode that can be used by now, and says so once. The mode stays as it is until
-// a restart, since only a start can take over what another mode serves.
+// recheck looks at each tick for a preferred mode that can be used by now, and says so once. The mode stays
+// as it is until a restart, since only a start can take over what another mode serves.
 func (c *console) recheck(ctx context.Context, tick <-chan time.Time, preferred func(context.Context) string) {
 	for {
 		select {
@@ -35,8 +35,8 @@ func (c *console) recheck(ctx context.Context, tick <-chan time.Time, preferred 
 	}
 }
 
-// preferred returns the first mode that the start could not use and that this machine has everything for now; "" if there
-// is none. It asks what the start asked.
+// preferred returns the first mode that the start could not use and that this machine has everything for now;
+// "" if there is none. It asks what the start asked.
 func (s Setup) preferred(ctx context.Context, names kernel.Names) string {
 	for _, m := range modes() {
 		if m.Name() == s.used.Name() {
@@ -56,7 +56,8 @@ func (s Setup) preferred(ctx context.Context, names kernel.Names) string {
 func (d *daemon) lastMode(stateDir string) string {
 	last, err := host.LastMode(stateDir)
 	if err != nil {
-		d.log.Warn("cannot read the mode of the last run: if it lacks something now, this start does not wait for it", "err", err)
+		d.log.Warn("cannot read the mode of the last run: if it lacks something now, this start does not wait for it", "err",
+			err)
 	}
 	return last
 }

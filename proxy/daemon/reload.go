@@ -49,7 +49,8 @@ func (c *console) reload(ctx context.Context) (control.Reloaded, error) {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		done.Failed = append(done.Failed, "the new configuration is not programmed yet: the sync takes longer than a reload waits, and continues")
+		done.Failed = append(done.Failed, "the new configuration is not programmed yet: the sync takes longer than a "+
+			"reload waits, and continues")
 	case err != nil:
 		return done, fmt.Errorf("reload: %w", err)
 	default:
@@ -75,10 +76,12 @@ func (c *console) outcome(done *control.Reloaded, now *proxy.Snapshot) {
 	}
 	for _, v := range now.Announced {
 		if !v.Until.IsZero() {
-			done.Warnings = append(done.Warnings, fmt.Sprintf("%s: no longer announced, and served until %s", v.Addr, v.Until.Local().Format(time.DateTime)))
+			done.Warnings = append(done.Warnings, fmt.Sprintf("%s: no longer announced, and served until %s", v.Addr,
+				v.Until.Local().Format(time.DateTime)))
 		}
 	}
-	done.Warnings = slices.Concat(done.Warnings, c.current.Now().Warnings, c.files.Warnings(), now.Doubts, now.Warnings, c.allWarnings())
+	done.Warnings = slices.Concat(done.Warnings, c.current.Now().Warnings, c.files.Warnings(), now.Doubts, now.Warnings,
+		c.allWarnings())
 }
 
 // failed lists the failed steps of a sync, one line each.

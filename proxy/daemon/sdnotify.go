@@ -162,7 +162,8 @@ func (n *notifier) report(last string, late bool) string {
 // has succeeded, and every VIP was probed for on the link.
 func firstSynced(l observedLoop) bool {
 	now := l.Snapshot()
-	return now != nil && now.Report.Err == nil && now.Report.Left == 0 && len(now.Report.Waiting) == 0 && len(now.Report.Plan.Probes) == 0
+	return now != nil && now.Report.Err == nil && now.Report.Left == 0 && len(now.Report.Waiting) == 0 &&
+		len(now.Report.Plan.Probes) == 0
 }
 
 func (n *notifier) status() string {
@@ -195,7 +196,8 @@ func (n *notifier) watch(ctx context.Context) {
 		cancel()
 		switch {
 		case alive && n.probes != nil && !n.probes(time.Now()):
-			n.log.Error("health checks are not made when they are due; systemd restarts svcproxy unless they are soon", "after", interval)
+			n.log.Error("health checks are not made when they are due; systemd restarts svcproxy unless they are soon", "after",
+				interval)
 		case alive:
 			n.mu.Lock()
 			n.message(sd.SdNotifyWatchdog)

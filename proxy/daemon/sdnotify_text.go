@@ -45,7 +45,8 @@ func served(now *proxy.Snapshot) string {
 	}
 	r := now.Report
 	// Not the report's counts: they are zero if the kernel could not be read.
-	text := fmt.Sprintf("%s, %s", sources.Count(now.Table.Services.Len(), "service"), sources.Count(now.Reals(), "real server"))
+	text := fmt.Sprintf("%s, %s", sources.Count(now.Table.Services.Len(), "service"),
+		sources.Count(now.Reals(), "real server"))
 	switch {
 	case now.Succeeded.IsZero():
 		return text + ", not yet synced"

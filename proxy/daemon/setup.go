@@ -156,8 +156,8 @@ func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
 	return s.mode().State(s.Fronts(t, n), s.forMode())
 }
 
-// WantOf is Want with the announcements of a svcproxy that starts now: those of VIPs that the kernel does not announce yet
-// wait for announce.holdUp.
+// WantOf is Want with the announcements of a svcproxy that starts now: those of VIPs that the kernel does not
+// announce yet wait for announce.holdUp.
 func (s Setup) WantOf(t sources.Table, have *kernel.Observed) kernel.State {
 	f := s.Fronts(t, have.Node)
 	want := s.mode().State(f, s.forMode())
@@ -187,8 +187,9 @@ func (s Setup) placed(n kernel.Node) kernel.Node {
 func (s Setup) Files() file.Options {
 	f := s.Config.File
 	return file.Options{
-		Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce, Resync: s.Config.ConfigSyncPeriod,
-		Keep: filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
+		Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce,
+		Resync: s.Config.ConfigSyncPeriod,
+		Keep:   filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
 	}
 }
 
@@ -208,7 +209,8 @@ func (s Setup) Supported() error {
 		return err
 	}
 	if s.Config.APIServer.Enabled && !apiserver.Built {
-		return &kernel.MissingError{What: "this svcproxy was built without the API server source", Hint: "set sources.apiserver.enabled = false, or install the full build"}
+		return &kernel.MissingError{What: "this svcproxy was built without the API server source",
+			Hint: "set sources.apiserver.enabled = false, or install the full build"}
 	}
 	return nil
 }
@@ -225,7 +227,8 @@ func (s Setup) OwnsDevice(ctx context.Context, k *host.Kernel, names kernel.Name
 	}
 	return &cli.Error{
 		Code: cli.Config,
-		Err: fmt.Errorf("device %s has %s, the first %s, and no sign that svcproxy or kube-proxy made it: they would be removed",
+		Err: fmt.Errorf("device %s has %s, the first %s, and no sign that svcproxy or kube-proxy made it: they would be "+
+			"removed",
 			names.Device, addresses(len(foreign)), foreign[0].Addr),
 		Hint: fmt.Sprintf("choose another ipvs.deviceName, or remove the device: ip link del %s", names.Device),
 	}

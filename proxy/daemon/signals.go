@@ -21,7 +21,8 @@ func catchSignals() caughtSignals {
 	return s
 }
 
-// caughtSignals has a channel for each signal: one that comes while the same is acted upon is kept, whatever else comes.
+// caughtSignals has a channel for each signal: one that comes while the same is acted upon is kept, whatever
+// else comes.
 type caughtSignals struct {
 	reload, dump, debug chan os.Signal
 }
@@ -52,7 +53,8 @@ func (d *daemon) handleReloads(ctx context.Context, asked <-chan os.Signal) {
 		if done, err := d.console.reload(ctx); err != nil {
 			d.log.Error("reload", "err", err)
 		} else if done.Err() != nil {
-			d.log.Error("reload: not all of it is served", "refused", len(done.Rejected), "failed", len(done.Failed), "conflicts", len(done.Conflicts))
+			d.log.Error("reload: not all of it is served", "refused", len(done.Rejected), "failed", len(done.Failed),
+				"conflicts", len(done.Conflicts))
 		}
 	}
 }

@@ -31,8 +31,8 @@ func readStarts(runtimeDir string) (s announce.Starts) {
 	return s
 }
 
-// begin records that svcproxy starts. If it crashed again and again, it withdraws what is announced, before anything that
-// may crash again.
+// begin records that svcproxy starts. If it crashed again and again, it withdraws what is announced, before
+// anything that may crash again.
 func (d *daemon) begin(c config.Config) announce.Starts {
 	if c.Announce.Mode == announce.Off {
 		return announce.Starts{}
@@ -50,7 +50,8 @@ func (d *daemon) begin(c config.Config) announce.Starts {
 	}
 	gone, err := host.Withdraw()
 	err = errors.Join(err, WithdrawFile(c.Announce))
-	d.log.Warn("svcproxy crashed again and again: VIPs are announced once it has run for a minute", "starts", s.Count, "since", s.Since, "withdrawn", len(gone), "err", err)
+	d.log.Warn("svcproxy crashed again and again: VIPs are announced once it has run for a minute", "starts", s.Count,
+		"since", s.Since, "withdrawn", len(gone), "err", err)
 	return s
 }
 

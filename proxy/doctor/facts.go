@@ -140,7 +140,8 @@ func (f *Facts) moved(of func(machine.Counters) uint64) uint64 {
 func (f *Facts) notes() []string {
 	notes := append([]string{}, f.Warnings...)
 	if strings.HasPrefix(f.Machine.Release, "6.12.") {
-		notes = append(notes, "kernel 6.12 was seen to panic in ip_vs_estimation when network namespaces with IPVS end; install its latest update")
+		notes = append(notes, "kernel 6.12 was seen to panic in ip_vs_estimation when network namespaces with IPVS end; "+
+			"install its latest update")
 	}
 	var behind []string
 	for _, b := range f.Backends {
@@ -149,7 +150,8 @@ func (f *Facts) notes() []string {
 		}
 	}
 	if len(behind) > 0 {
-		notes = append(notes, "direct routing hands packets to the gateway of a backend, which must have the VIPs itself: "+few(behind))
+		notes = append(notes, "direct routing hands packets to the gateway of a backend, which must have the VIPs itself: "+
+			few(behind))
 	}
 	if f.Status != nil {
 		for i, w := range f.Status.Warnings {

@@ -29,11 +29,14 @@ func modules(f *Facts) (list []Finding) {
 			list = append(list, one("the kernel cannot load what it needs later", "reboot",
 				"kernel %s runs, and an upgrade removed its modules, of which %s is not loaded", f.Machine.Release, module)...)
 		case m.Known && !m.Files[module]:
-			list = append(list, one("services with this scheduler are not served", "choose another scheduler, or install the package with "+module,
+			list = append(list, one("services with this scheduler are not served", "choose another scheduler, or install the "+
+				"package with "+module,
 				"kernel %s has no scheduler %s", f.Machine.Release, name)...)
 		case name == "lblc" || name == "lblcr":
-			list = append(list, one("loaded on demand it can hang IPVS and all network namespaces for ever, so svcproxy does not use it",
-				"modprobe "+module+" && echo "+module+" > /etc/modules-load.d/"+module+".conf", "the scheduler %s is not loaded", name)...)
+			list = append(list, one("loaded on demand it can hang IPVS and all network namespaces for ever, so svcproxy does "+
+				"not use it",
+				"modprobe "+module+" && echo "+module+" > /etc/modules-load.d/"+module+
+					".conf", "the scheduler %s is not loaded", name)...)
 		}
 	}
 	if f.Mode == sources.ModeUserspace || !f.Configured {
@@ -41,7 +44,8 @@ func modules(f *Facts) (list []Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Barred)) {
 		if slices.Contains(machine.Needed(f.Mode), name) && !slices.Contains(machine.Optional, name) {
-			list = append(list, one("after a boot svcproxy cannot serve", "remove the line from "+m.Barred[name], "%s keeps module %s from being loaded", m.Barred[name], name)...)
+			list = append(list, one("after a boot svcproxy cannot serve", "remove the line from "+m.Barred[name],
+				"%s keeps module %s from being loaded", m.Barred[name], name)...)
 		}
 	}
 	return list
@@ -64,7 +68,8 @@ func release(f *Facts) []Finding {
 		return nil
 	}
 	reuse, known := f.number("net.ipv4.vs.conn_reuse_mode")
-	if known && reuse != 0 && f.Kernel.Node.Release != (kernel.Release{}) && f.Kernel.Node.Release.Before(5, 9) && !f.Kernel.Node.Release.Before(4, 1) {
+	if known && reuse != 0 && f.Kernel.Node.Release != (kernel.Release{}) && f.Kernel.Node.Release.Before(5, 9) &&
+		!f.Kernel.Node.Release.Before(4, 1) {
 		return one("a client that reuses a port waits a second for its connection", "sysctl -w net.ipv4.vs.conn_reuse_mode=0",
 			"kernel %s delays connections from reused ports (conn_reuse_mode is %d; fixed in 5.9)", f.Machine.Release, reuse)
 	}
@@ -85,7 +90,8 @@ func forwarding(f *Facts) (list []Finding) {
 			continue
 		}
 		if f.off(c.name) {
-			list = append(list, one("replies of backends do not get back to clients over "+c.word, "sysctl -w "+c.name+"=1", "the kernel does not forward: %s is 0", c.name)...)
+			list = append(list, one("replies of backends do not get back to clients over "+c.word, "sysctl -w "+c.name+"=1",
+				"the kernel does not forward: %s is 0", c.name)...)
 			continue
 		}
 		var links []string
@@ -116,13 +122,15 @@ func rpFilter(f *Facts) []Finding {
 	}
 	var strict []string
 	for _, l := range f.Machine.Links {
-		if max(f.Machine.Sysctls["net.ipv4.conf.all.rp_filter"], f.ofLink(l.Name, "rp_filter")) == "1" && !l.Loopback && l.Up {
+		if max(f.Machine.Sysctls["net.ipv4.conf.all.rp_filter"], f.ofLink(l.Name, "rp_filter")) == "1" && !l.Loopback &&
+			l.Up {
 			strict = append(strict, l.Name)
 		}
 	}
 	mend := "add the route by which the source is reached; svcproxy explain shows the way of a packet"
 	if len(strict) > 0 {
-		mend = "add the route by which the source is reached, or sysctl -w net.ipv4.conf.all.rp_filter=2, which also lets forged sources in"
+		mend = "add the route by which the source is reached, or sysctl -w net.ipv4.conf.all.rp_filter=2, which also lets " +
+			"forged sources in"
 	}
 	return one("clients and backends whose way back leaves by another link get no answer", mend,
 		"rp_filter dropped %s in %s (strict on %s)", sources.Count(n, "packet"), f.Machine.Window, listOr(strict, "no link"))
@@ -136,13 +144,15 @@ func arp(f *Facts) []Finding {
 	}
 	ignored := map[string][]string{}
 	for _, c := range f.Want.Policy.Claims {
-		if c.Addr.Is4() && f.Kernel.Node.LinkOf(c.Addr) == "" && max(f.Machine.Sysctls["net.ipv4.conf.all.arp_ignore"], f.ofLink(c.Link, "arp_ignore")) > "0" {
+		if c.Addr.Is4() && f.Kernel.Node.LinkOf(c.Addr) == "" &&
+			max(f.Machine.Sysctls["net.ipv4.conf.all.arp_ignore"], f.ofLink(c.Link, "arp_ignore")) > "0" {
 			ignored[c.Link] = append(ignored[c.Link], c.Addr.String())
 		}
 	}
 	var list []Finding
 	for _, link := range slices.Sorted(maps.Keys(ignored)) {
-		list = append(list, one("hosts on that link cannot find the VIP", "sysctl -w net.ipv4.conf.all.arp_ignore=0 "+linkSysctl(link, "arp_ignore")+"=0",
+		list = append(list, one("hosts on that link cannot find the VIP",
+			"sysctl -w net.ipv4.conf.all.arp_ignore=0 "+linkSysctl(link, "arp_ignore")+"=0",
 			"arp_ignore keeps this node from answering ARP for %s on %s", few(sortedUnique(ignored[link])), link)...)
 	}
 	return list
@@ -200,7 +210,8 @@ func sysctls(f *Facts) (list []Finding) {
 		if !found || f.Kernel.Sysctls[i].Value == w.Value || w.AtLeast || w.Over != "" {
 			continue
 		}
-		list = append(list, one("services do not work as configured", setSysctl(w.Name, w.Value), "%s is %s, and svcproxy wants %s", w.Name, f.Kernel.Sysctls[i].Value, w.Value)...)
+		list = append(list, one("services do not work as configured", setSysctl(w.Name, w.Value), "%s is %s, and svcproxy "+
+			"wants %s", w.Name, f.Kernel.Sysctls[i].Value, w.Value)...)
 	}
 	return list
 }
@@ -216,15 +227,18 @@ func mtu(f *Facts) []Finding {
 		}
 		tunnels = true
 		if has := f.linkMTU(b.Hop.Link); has > 0 && has < largest {
-			small = append(small, fmt.Sprintf("%s (%d, of which a tunnel needs %d)", b.Hop.Link, has, b.Forward.Overhead(b.Addr.Is6())))
+			small = append(small, fmt.Sprintf("%s (%d, of which a tunnel needs %d)", b.Hop.Link, has,
+				b.Forward.Overhead(b.Addr.Is6())))
 		}
 	}
 	switch {
 	case len(small) > 0:
 		return one("large packets do not fit into the tunnel; where ICMP is filtered, connections hang after the first bytes",
-			"raise the MTU of the link, or have backends announce a smaller MSS", "the link to a tunnel's backend is smaller than the clients' of %d: %s", largest, few(sortedUnique(small)))
+			"raise the MTU of the link, or have backends announce a smaller MSS",
+			"the link to a tunnel's backend is smaller than the clients' of %d: %s", largest, few(sortedUnique(small)))
 	case tunnels && f.off("net.ipv4.vs.pmtu_disc"):
-		return one("clients do not learn the MTU of tunnels, and connections hang after the first bytes", "sysctl -w net.ipv4.vs.pmtu_disc=1", "net.ipv4.vs.pmtu_disc is 0, and services use tunnels")
+		return one("clients do not learn the MTU of tunnels, and connections hang after the first bytes",
+			"sysctl -w net.ipv4.vs.pmtu_disc=1", "net.ipv4.vs.pmtu_disc is 0, and services use tunnels")
 	}
 	return nil
 }
@@ -252,7 +266,8 @@ const backlog = 100
 // drops reports counters that move.
 func drops(f *Facts) (list []Finding) {
 	if n := f.moved(func(c machine.Counters) uint64 { return c.Backlog }); n >= backlog {
-		list = one("these packets are lost, of every service", "sysctl -w net.core.netdev_max_backlog=10000, and spread interrupts over processors",
+		list = one("these packets are lost, of every service",
+			"sysctl -w net.core.netdev_max_backlog=10000, and spread interrupts over processors",
 			"the kernel dropped %d packets in %s because a processor's queue was full", n, f.Machine.Window)
 	}
 	if !f.Configured || f.Status == nil || f.Status.Totals.Empty == 0 {
@@ -260,7 +275,8 @@ func drops(f *Facts) (list []Finding) {
 	}
 	if n := f.moved(func(c machine.Counters) uint64 { return c.Refused }); n > 0 {
 		list = append(list, one("clients of these services get an error", "svcproxy status; svcproxy health",
-			"%s without backends, and packets are refused: %d in %s", sources.Count(uint64(f.Status.Totals.Empty), "service"), n, f.Machine.Window)...)
+			"%s without backends, and packets are refused: %d in %s", sources.Count(uint64(f.Status.Totals.Empty), "service"), n,
+			f.Machine.Window)...)
 	}
 	return list
 }

@@ -30,7 +30,8 @@ func firewall(f *Facts) (list []Finding) {
 		barriers, virtuals = f.byRules()
 	}
 	for _, line := range kernel.Barred(barriers, virtuals) {
-		list = append(list, one("clients get no connection", "accept these packets there; svcproxy explain shows the rules that a packet passes", "%s", line)...)
+		list = append(list, one("clients get no connection", "accept these packets there; svcproxy explain shows the rules "+
+			"that a packet passes", "%s", line)...)
 	}
 	return list
 }
@@ -101,7 +102,8 @@ func others(f *Facts) (list []Finding) {
 	for _, k := range f.Foreign {
 		names = append(names, k.String())
 	}
-	by, mend := "another program", "find the program and stop it; then ipvsadm -D for each, or add their networks to ipvs.excludeCIDRs"
+	by, mend := "another program", "find the program and stop it; then ipvsadm -D for each, or add their networks to "+
+		"ipvs.excludeCIDRs"
 	for _, b := range partly {
 		if p := f.programs(b.name); len(p) > 0 {
 			by, mend = fmt.Sprintf("%s (process %d)", b.name, p[0].PID), b.mend+", or add their networks to ipvs.excludeCIDRs"
@@ -131,10 +133,13 @@ func routes(f *Facts) []Finding {
 	}
 	var list []Finding
 	if len(noRoute) > 0 {
-		list = one("connections to them fail", "ip route get "+first+"; then add the route", "no route leads to a backend: %s", few(noRoute))
+		list = one("connections to them fail", "ip route get "+first+"; then add the route",
+			"no route leads to a backend: %s", few(noRoute))
 	}
 	if len(noNeighbour) > 0 {
-		list = append(list, one("connections to them fail", "start the host, or correct its address; ip neigh shows the entry", "a backend does not answer ARP or neighbour discovery: %s", few(noNeighbour))...)
+		list = append(list, one("connections to them fail",
+			"start the host, or correct its address; ip neigh shows the entry",
+			"a backend does not answer ARP or neighbour discovery: %s", few(noNeighbour))...)
 	}
 	return list
 }

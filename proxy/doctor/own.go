@@ -40,7 +40,8 @@ func unit(f *Facts) []Finding {
 		return one("systemd refuses to start it, also after a failure or at boot", mend,
 			"the unit svcproxy.service is masked by %s", u.Masked)
 	case f.Configured && f.Status != nil && u.Systemd && u.Installed && !u.Enabled:
-		return one("after a boot this node serves nothing", "systemctl enable svcproxy", "svcproxy runs, but no boot starts its unit")
+		return one("after a boot this node serves nothing", "systemctl enable svcproxy",
+			"svcproxy runs, but no boot starts its unit")
 	}
 	return nil
 }
@@ -74,11 +75,14 @@ func disk(f *Facts) (list []Finding) {
 		switch {
 		case !d.Exists:
 		case d.ReadOnly:
-			list = append(list, one(why, "mount -o remount,rw the file system of "+d.Path, "the file system of %s is read-only", d.Path)...)
+			list = append(list, one(why, "mount -o remount,rw the file system of "+d.Path, "the file system of %s is read-only",
+				d.Path)...)
 		case d.Bytes > 0 && d.BytesFree < min(leastBytes, d.Bytes/50):
-			list = append(list, one(why, "df -h "+d.Path+"; then remove files", "the disk of %s is full: %d of %d kB are free", d.Path, d.BytesFree>>10, d.Bytes>>10)...)
+			list = append(list, one(why, "df -h "+d.Path+"; then remove files", "the disk of %s is full: %d of %d kB are free",
+				d.Path, d.BytesFree>>10, d.Bytes>>10)...)
 		case d.Inodes > 0 && d.NodeFree < min(leastFiles, d.Inodes/50):
-			list = append(list, one(why, "df -i "+d.Path+"; then remove files", "the file system of %s has no room for files: %d of %d are free", d.Path, d.NodeFree, d.Inodes)...)
+			list = append(list, one(why, "df -i "+d.Path+"; then remove files", "the file system of %s has no room for files: "+
+				"%d of %d are free", d.Path, d.NodeFree, d.Inodes)...)
 		}
 	}
 	return list
@@ -94,12 +98,15 @@ func folders(f *Facts) (list []Finding) {
 		case d.Err != "":
 			list = append(list, one("svcproxy keeps its state there", "ls -ld "+d.Path, "folder %s: %s", d.Path, d.Err)...)
 		case !d.Exists && f.Status != nil:
-			list = append(list, one("svcproxy runs and cannot keep its state there", "systemctl restart svcproxy", "folder %s is gone", d.Path)...)
+			list = append(list, one("svcproxy runs and cannot keep its state there", "systemctl restart svcproxy",
+				"folder %s is gone", d.Path)...)
 		case !d.Exists:
 		case perm&0o002 != 0:
-			list = append(list, one("any user may replace what svcproxy reads there", "chmod o-w "+d.Path, "every user may write %s (mode %04o)", d.Path, perm)...)
+			list = append(list, one("any user may replace what svcproxy reads there", "chmod o-w "+d.Path,
+				"every user may write %s (mode %04o)", d.Path, perm)...)
 		case f.UserID > 0 && !(owner && perm&0o300 == 0o300) && perm&0o030 != 0o030:
-			list = append(list, one("svcproxy cannot keep its state", fmt.Sprintf("chown %d %s && chmod u+rwx %s", f.UserID, d.Path, d.Path),
+			list = append(list, one("svcproxy cannot keep its state",
+				fmt.Sprintf("chown %d %s && chmod u+rwx %s", f.UserID, d.Path, d.Path),
 				"svcproxy runs as user %d and may not write %s (mode %04o of user %d)", f.UserID, d.Path, perm, d.UID)...)
 		}
 	}
@@ -119,7 +126,8 @@ func clock(f *Facts) []Finding {
 	}
 	c := f.Machine.Clock
 	if c.Daemon != "" && !c.Synced && f.Status != nil && f.Machine.Now.Sub(f.Status.Daemon.Started) > time.Hour {
-		return one(why, "timedatectl timesync-status, or chronyc tracking", "%s runs, but the clock is not synchronised", c.Daemon)
+		return one(why, "timedatectl timesync-status, or chronyc tracking", "%s runs, but the clock is not synchronised",
+			c.Daemon)
 	}
 	return nil
 }
@@ -134,7 +142,8 @@ func files(f *Facts) (list []Finding) {
 		return list
 	}
 	if changes := f.Status.Daemon.Config.Restart; len(changes) > 0 {
-		list = append(list, one("svcproxy still runs with the old values", "systemctl restart svcproxy", "svcproxy.toml has changes that need a restart: %s", few(changes))...)
+		list = append(list, one("svcproxy still runs with the old values", "systemctl restart svcproxy",
+			"svcproxy.toml has changes that need a restart: %s", few(changes))...)
 	}
 	for _, s := range f.Status.Sources {
 		for _, old := range s.Stale {
@@ -158,7 +167,8 @@ func certificates(f *Facts) []Finding {
 			if e.Health == nil || e.Health.Days == nil {
 				continue
 			}
-			line := fmt.Sprintf("%s of %s (%s)", e.Address, f.Status.Services[i].Name, e.Health.Expires.UTC().Format(time.DateOnly))
+			line := fmt.Sprintf("%s of %s (%s)", e.Address, f.Status.Services[i].Name,
+				e.Health.Expires.UTC().Format(time.DateOnly))
 			switch {
 			case e.Health.Expires.Before(f.Machine.Now):
 				expired = append(expired, line)

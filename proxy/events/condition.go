@@ -11,7 +11,8 @@ import (
 func OfCondition(c condition.Condition, began bool) Event {
 	e := Event{Time: time.Now(), Kind: Condition, Text: fmt.Sprintf("%s: %s; %s", c.Kind, c, c.Hint)}
 	if !began {
-		e.Kind, e.Text = ConditionOver, fmt.Sprintf("%s: %s (it stood for %v)", c.Kind, c, e.Time.Sub(c.Since).Round(time.Second))
+		e.Kind, e.Text = ConditionOver, fmt.Sprintf("%s: %s (it stood for %v)", c.Kind, c,
+			e.Time.Sub(c.Since).Round(time.Second))
 	}
 	return e
 }

@@ -41,8 +41,8 @@ type File struct {
 	size int           // bytes, or maxFile if the file has to be written as a whole; of put
 }
 
-// Restore gives the events of the file to the Ring, which must be empty. Without a file there are none. Lines that are not
-// events are left out, as after a crash in the middle of one.
+// Restore gives the events of the file to the Ring, which must be empty. Without a file there are none. Lines
+// that are not events are left out, as after a crash in the middle of one.
 func (f *File) Restore() error {
 	f.size = maxFile
 	data, err := statefile.Read(f.Path, 2*maxFile)

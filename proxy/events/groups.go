@@ -78,7 +78,9 @@ func turned(was, is health.Mode) (kinds []Kind) {
 
 // addGroups adds an event for each service, or one for all.
 func (h *Health) addGroups(kind Kind, groups []group, now map[group]health.Group) {
-	sources.SortFunc(groups, func(a, b group) int { return strings.Compare(a.service+" "+a.text(), b.service+" "+b.text()) })
+	sources.SortFunc(groups, func(a, b group) int {
+		return strings.Compare(a.service+" "+a.text(), b.service+" "+b.text())
+	})
 	e := Event{Time: time.Now(), Kind: kind}
 	if len(groups) <= foldAbove {
 		for _, g := range groups {

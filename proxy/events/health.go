@@ -17,9 +17,9 @@ import (
 // Health adds to a Ring, and to the log, what health checks find and what the operator orders. Fill in the exported
 // fields. Its methods may be called from any goroutine.
 //
-// If many endpoints change at once, one event tells of all: those of one moment become one event for each kind if they
-// are more than foldAbove, and after an event the next ones are collected for foldPause. So an outage of 25,000 endpoints
-// leaves the older events in the ring.
+// If many endpoints change at once, one event tells of all: those of one moment become one event for each
+// kind if they are more than foldAbove, and after an event the next ones are collected for foldPause. So an
+// outage of 25,000 endpoints leaves the older events in the ring.
 type Health struct {
 	Ring *Ring
 	Log  *slog.Logger
@@ -219,7 +219,8 @@ func (h *Health) ofNode(from health.Event) Event {
 	switch from.Kind {
 	case health.MassFailure:
 		h.mass = from.At
-		e.Kind, e.Text = MassFailure, fmt.Sprintf("%d of %d targets went down at once: this node may have lost its network", from.Down, from.Of)
+		e.Kind, e.Text = MassFailure, fmt.Sprintf("%d of %d targets went down at once: this node may have lost its network",
+			from.Down, from.Of)
 	case health.MassOver:
 		e.Kind, e.Text = MassOver, "the present states count"
 	case health.WentBlind:
@@ -227,7 +228,8 @@ func (h *Health) ofNode(from health.Event) Event {
 	case health.SeesAgain:
 		e.Kind, e.Text = Sees, "probes tell something again"
 	default:
-		e.Kind = map[health.Kind]Kind{health.Ordered: Order, health.TakenBack: OrderBack, health.OrderOver: OrderOver}[from.Kind]
+		e.Kind = map[health.Kind]Kind{health.Ordered: Order, health.TakenBack: OrderBack,
+			health.OrderOver: OrderOver}[from.Kind]
 		e.Text = strings.TrimPrefix(from.String(), from.Kind.String()+" ")
 		for _, p := range from.Order.Selector.Places(h.Table()) {
 			if !slices.Contains(e.Services, p.Service) {

@@ -108,7 +108,8 @@ func change(before, now *proxy.Snapshot) (Event, bool) {
 		e.Ops = count(ops, r.Err)
 	}
 	if r.Causes.Has(proxy.CauseStart) { // it is about every service, so it names none
-		e.Text = fmt.Sprintf("%s, %s, %s", sources.Count(r.Services, "service"), sources.Count(r.Virtuals, "virtual server"), sources.Count(r.Reals, "real server"))
+		e.Text = fmt.Sprintf("%s, %s, %s", sources.Count(r.Services, "service"), sources.Count(r.Virtuals, "virtual server"),
+			sources.Count(r.Reals, "real server"))
 		return e, true
 	}
 	var delta sources.Delta

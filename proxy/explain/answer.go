@@ -90,7 +90,8 @@ var stages = screen.Terms[Stage]{
 	{Word: stageRoute, Meaning: "whether the destination is local, and by what"},
 	{Word: stageLink, Meaning: "whether this node answers ARP or neighbour discovery for it"},
 	{Word: stageRule, Meaning: "a rule of ours that applies, with sets and entries, or a decision of the kernel"},
-	{Word: stageFirewall, Meaning: "a base chain of another program that drops or rejects by default, or a rule in one that does"},
+	{Word: stageFirewall, Meaning: "a base chain of another program that drops or rejects by default, or a rule in one " +
+		"that does"},
 	{Word: stageVirtual, Meaning: "the service and its virtual server"},
 	{Word: stageBackend, Meaning: "one backend: weight, share, connections, route, source address, health"},
 	{Word: stageReply, Meaning: "the way of the reply"},
@@ -119,11 +120,12 @@ type Backend struct {
 	// Source is the address that the packet gets; zero if it keeps its own.
 	Source      netip.Addr `json:"source,omitzero"`
 	Masqueraded bool       `json:"masqueraded"`
-	Forward     string     `json:"forward,omitempty"` // "direct" or "tunnel": it gets the packet unchanged; "" if its destination is translated
-	Link        string     `json:"link,omitempty"`
-	Gateway     netip.Addr `json:"gateway,omitzero"`
-	Neighbor    string     `json:"neighbor,omitempty"` // reachable, stale, failed, ..; "" if there is no entry
-	Reply       string     `json:"reply,omitempty"`    // the way of the reply, in words
+	// "direct" or "tunnel": it gets the packet unchanged; "" if its destination is translated
+	Forward  string     `json:"forward,omitempty"`
+	Link     string     `json:"link,omitempty"`
+	Gateway  netip.Addr `json:"gateway,omitzero"`
+	Neighbor string     `json:"neighbor,omitempty"` // reachable, stale, failed, ..; "" if there is no entry
+	Reply    string     `json:"reply,omitempty"`    // the way of the reply, in words
 	// Lost says why packets to it, or its replies, do not arrive; "" if they should.
 	Lost string `json:"lost,omitempty"`
 

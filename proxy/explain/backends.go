@@ -62,7 +62,8 @@ func stays(v kernel.Virtual) string {
 
 // owned reports whether the virtual server of the packet is ours.
 func (x *explainer) owned() bool {
-	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr, Proto: x.key.Proto, Port: x.key.Port}
+	e := kernel.Entry{Set: x.Kernel.Names.Set(x.key.Family(), kernel.VirtualServer), Addr: x.key.Addr, Proto: x.key.Proto,
+		Port: x.key.Port}
 	return x.Kernel.Entries.Has(e)
 }
 
@@ -74,7 +75,8 @@ func (x *explainer) backends() {
 	} else {
 		for _, w := range x.verdict.Ways {
 			chance := w.Chance
-			x.a.Backends = append(x.a.Backends, Backend{Address: w.Real, Weight: w.Weight, Share: &chance, Usable: true, byRules: true})
+			x.a.Backends = append(x.a.Backends, Backend{Address: w.Real, Weight: w.Weight, Share: &chance, Usable: true,
+				byRules: true})
 		}
 	}
 	for i := range x.a.Backends {
@@ -104,7 +106,8 @@ func (x *explainer) reals() {
 	}
 	v := x.Kernel.Virtuals[at]
 	if v.Flags&kernel.FlagPersistent == 0 && x.allFull() && x.verdict.Fate == trace.Balanced && !x.p.Established {
-		x.end(Refused, fmt.Sprintf("refused because all backends are at maxConnections (%s)", sources.Few(addresses(x.a.Backends), 3)))
+		x.end(Refused, fmt.Sprintf("refused because all backends are at maxConnections (%s)",
+			sources.Few(addresses(x.a.Backends), 3)))
 		return
 	}
 	for i, share := range shares(v.Scheduler, open(all, x.a.Backends)) {

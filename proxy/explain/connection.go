@@ -62,13 +62,14 @@ func (f *Facts) stays(a *Answer, p trace.Packet, at netip.AddrPort) string {
 		return fmt.Sprintf("%s also gets new connections", at)
 	}
 	if mark := f.markOf(at); mark != 0 {
-		return fmt.Sprintf("%s is no backend of %s, but one of firewall mark %d: --mark %d says what becomes of a new connection", at, f.keyOf(p), mark, mark)
+		return fmt.Sprintf("%s is no backend of %s, but one of firewall mark %d: --mark %d says what becomes of a new "+
+			"connection", at, f.keyOf(p), mark, mark)
 	}
 	return fmt.Sprintf("%s is no backend any more: the connection ends with its entry", at)
 }
 
-// markOf returns the first firewall mark whose virtual server has a backend; 0 if there is none. The kernel does not say
-// which virtual server a connection came by.
+// markOf returns the first firewall mark whose virtual server has a backend; 0 if there is none. The kernel
+// does not say which virtual server a connection came by.
 func (f *Facts) markOf(at netip.AddrPort) uint32 {
 	for _, r := range f.Kernel.Reals.All() {
 		if mark := r.Key.Virtual.Mark(); mark != 0 && serves(r.Key.Addr, at) {
@@ -78,8 +79,8 @@ func (f *Facts) markOf(at netip.AddrPort) uint32 {
 	return 0
 }
 
-// serves reports whether a backend has a connection that is at an address and port. One of port 0, as firewall marks have
-// them, has its connections at the ports that clients choose.
+// serves reports whether a backend has a connection that is at an address and port. One of port 0, as
+// firewall marks have them, has its connections at the ports that clients choose.
 func serves(backend, at netip.AddrPort) bool {
 	return backend == at || backend.Port() == 0 && backend.Addr() == at.Addr()
 }

@@ -92,7 +92,8 @@ func (x *explainer) end(f Fate, sentence string) {
 func (x *explainer) node() kernel.Node {
 	n, a := x.Kernel.Node, x.p.Dst.Addr()
 	if by := x.local(a); strings.HasSuffix(by, "another program") {
-		n.Addrs = append(n.Addrs[:len(n.Addrs):len(n.Addrs)], kernel.NodeAddr{Prefix: netip.PrefixFrom(a, a.BitLen()), Link: "lo"})
+		n.Addrs = append(n.Addrs[:len(n.Addrs):len(n.Addrs)],
+			kernel.NodeAddr{Prefix: netip.PrefixFrom(a, a.BitLen()), Link: "lo"})
 	}
 	return n
 }
@@ -106,7 +107,8 @@ func (x *explainer) tracking() {
 		return
 	}
 	x.wrong(stageRule, "connection tracking has %d entries of at most %d: it drops packets of new connections", have, most)
-	x.end(Dropped, fmt.Sprintf("dropped by connection tracking: its table is full (%d of net.netfilter.nf_conntrack_max = %d)", have, most))
+	x.end(Dropped, fmt.Sprintf("dropped by connection tracking: its table is full (%d of net.netfilter.nf_conntrack_max "+
+		"= %d)", have, most))
 }
 
 // arrival reports whether the destination is local, and who sends packets for it here.
@@ -115,8 +117,10 @@ func (x *explainer) arrival() {
 	if x.p.In != "" {
 		h, ok := x.hop(kernel.Path{Src: x.p.Src.Addr(), Dst: dst, In: x.p.In})
 		if ok && h.Kind == kernel.Forged {
-			x.wrong(stageRoute, "the kernel does not expect %s at %s: its own route to it leaves elsewhere", x.p.Src.Addr(), x.p.In)
-			x.end(Dropped, fmt.Sprintf("dropped by the kernel's check of sources (rp_filter): %s should not come in by %s", x.p.Src.Addr(), x.p.In))
+			x.wrong(stageRoute, "the kernel does not expect %s at %s: its own route to it leaves elsewhere", x.p.Src.Addr(),
+				x.p.In)
+			x.end(Dropped, fmt.Sprintf("dropped by the kernel's check of sources (rp_filter): %s should not come in by %s",
+				x.p.Src.Addr(), x.p.In))
 		}
 	}
 	by := x.local(dst)
@@ -151,14 +155,16 @@ func (x *explainer) answers(dst netip.Addr) {
 	case !x.connected(dst, in):
 		x.step(stageLink, "%s is in no network of %s: hosts there need a route to it by this node", dst, in)
 	case dst.Is4() && !onLink && x.arpIgnore() > "0":
-		x.wrong(stageLink, "this node does not answer ARP for %s on %s (arp_ignore is %s): another host must send its packets here", dst, in, x.arpIgnore())
+		x.wrong(stageLink, "this node does not answer ARP for %s on %s (arp_ignore is %s): another host must send its "+
+			"packets here", dst, in, x.arpIgnore())
 		x.unanswered = true
 	case dst.Is4():
 		x.step(stageLink, "this node answers ARP for %s on %s", dst, in)
 	case onLink || x.proxied(dst):
 		x.step(stageLink, "this node answers neighbour discovery for %s on %s", dst, in)
 	default:
-		x.wrong(stageLink, "this node does not answer neighbour discovery for %s on %s: another host must send its packets here", dst, in)
+		x.wrong(stageLink, "this node does not answer neighbour discovery for %s on %s: another host must send its packets "+
+			"here", dst, in)
 		x.unanswered = true
 	}
 }

@@ -99,7 +99,9 @@ func (f *Facts) network(a netip.Addr) (netip.Prefix, string) {
 
 // connected reports whether an address is in a network of a link.
 func (f *Facts) connected(a netip.Addr, link string) bool {
-	return slices.ContainsFunc(f.Kernel.Node.Addrs, func(own kernel.NodeAddr) bool { return own.Link == link && own.Prefix.Contains(a) })
+	return slices.ContainsFunc(f.Kernel.Node.Addrs, func(own kernel.NodeAddr) bool {
+		return own.Link == link && own.Prefix.Contains(a)
+	})
 }
 
 // linkTo returns the device by which packets to an address leave, and so those from it

@@ -148,7 +148,9 @@ func byMaglev(v kernel.Virtual, list []dest, p trace.Packet) (int, bool) {
 	}
 	in := port(v, p) + fold(p.Src.Addr())
 	hash := siphash(in, secret1) % largeTable
-	return look(v, list, maglev(list), hash, func(offset uint32) uint32 { return siphash(in+offset, secret1) % largeTable }), true
+	return look(v, list, maglev(list), hash, func(offset uint32) uint32 {
+		return siphash(in+offset, secret1) % largeTable
+	}), true
 }
 
 // maglev is the table of mh (ip_vs_mh_populate): real servers take turns in taking the next free

@@ -82,7 +82,8 @@ func (f *Facts) outside(dst netip.Addr, in string) (netip.AddrPort, error) {
 	for _, withBackends := range []bool{false, true} {
 		for _, own := range f.Kernel.Node.Addrs {
 			a := own.Prefix.Addr()
-			if a.Is4() != dst.Is4() || own.Prefix.IsSingleIP() || a.IsLinkLocalUnicast() || in != "" && own.Link != in || f.hasBackends(own.Prefix) != withBackends {
+			if a.Is4() != dst.Is4() || own.Prefix.IsSingleIP() || a.IsLinkLocalUnicast() || in != "" && own.Link != in ||
+				f.hasBackends(own.Prefix) != withBackends {
 				continue
 			}
 			for a = own.Prefix.Masked().Addr().Next(); own.Prefix.Contains(a); a = a.Next() {
@@ -92,12 +93,15 @@ func (f *Facts) outside(dst netip.Addr, in string) (netip.AddrPort, error) {
 			}
 		}
 	}
-	return netip.AddrPort{}, fmt.Errorf("this node has no network of %s: say with --from and --in where the packet comes from", kernel.FamilyOf(dst))
+	return netip.AddrPort{}, fmt.Errorf("this node has no network of %s: say with --from and --in where the packet "+
+		"comes from", kernel.FamilyOf(dst))
 }
 
 // hasBackends reports whether a network has an endpoint of a service or a real server.
 func (f *Facts) hasBackends(network netip.Prefix) bool {
-	if slices.ContainsFunc(f.Kernel.Reals.Slice(), func(r kernel.Real) bool { return network.Contains(r.Key.Addr.Addr()) }) {
+	if slices.ContainsFunc(f.Kernel.Reals.Slice(), func(r kernel.Real) bool {
+		return network.Contains(r.Key.Addr.Addr())
+	}) {
 		return true
 	}
 	if f.Fronts == nil {

@@ -72,7 +72,8 @@ func (x *explainer) reply(b *Backend) {
 	case b.Masqueraded:
 		b.Reply = "comes back to this node, whose address is its destination"
 	case x.direct(backend, client) != "":
-		b.Reply = fmt.Sprintf("goes from %s to %s directly, both are in %s: it does not pass this node, and the client drops it",
+		b.Reply = fmt.Sprintf("goes from %s to %s directly, both are in %s: it does not pass this node, and the client "+
+			"drops it",
 			backend, client, x.direct(backend, client))
 		b.Lost = "its reply does not pass this node"
 	case b.Active > 0:
@@ -83,7 +84,8 @@ func (x *explainer) reply(b *Backend) {
 	}
 }
 
-// silent reports whether the client gets no reply of a backend. Nothing is lost: onePacket is for protocols without replies.
+// silent reports whether the client gets no reply of a backend. Nothing is lost: onePacket is for protocols
+// without replies.
 func (x *explainer) silent(b *Backend) bool { return x.onePacket && b.Forward == "" }
 
 // replyPast is the way of a reply from a backend that got the packet unchanged: past this node. What the node itself
@@ -98,7 +100,8 @@ func (x *explainer) replyPast(b *Backend) {
 	b.Reply = fmt.Sprintf("goes to the client past this node; %s must have %s itself", b.holder(), vip)
 }
 
-// holder is the host that gets a packet unchanged. Direct routing hands it to the gateway, which looks at its destination alone.
+// holder is the host that gets a packet unchanged. Direct routing hands it to the gateway, which looks at its
+// destination alone.
 func (b *Backend) holder() string {
 	if b.Forward == methods[kernel.Direct] && b.Gateway.IsValid() {
 		return "the gateway " + b.Gateway.String()

@@ -40,7 +40,8 @@ func telling(lines []string) []string {
 		at, _, _ := strings.Cut(line, ": ")
 		chain, always := jump(line)
 		switch leads := slices.Contains(entered, chain); {
-		case strings.HasSuffix(line, "is an address of the node"), strings.HasPrefix(line, "no virtual server"), strings.Contains(line, ": : yes"):
+		case strings.HasSuffix(line, "is an address of the node"), strings.HasPrefix(line, "no virtual server"),
+			strings.Contains(line, ": : yes"):
 		case chain == "", leads && !always:
 			kept, entered = append(kept, line), []string{at}
 		case leads:
@@ -95,7 +96,8 @@ func (x *explainer) barriers(hook string) {
 			x.mayPass(b)
 		}
 	}
-	p := seen{proto: x.p.Proto, src: x.p.Src, dst: x.p.Dst, in: x.p.In, state: x.state(x.p.Established), reply: x.p.Established, moved: !x.served() && hook == "input"}
+	p := seen{proto: x.p.Proto, src: x.p.Src, dst: x.p.Dst, in: x.p.In, state: x.state(x.p.Established),
+		reply: x.p.Established, moved: !x.served() && hook == "input"}
 	if g, r := x.gate(hook, x.key.String(), p); g.Name != "" {
 		x.stopped(g, r, x.key.String())
 	}
@@ -116,7 +118,8 @@ func (x *explainer) stopped(g kernel.Gate, r kernel.GateRule, what string) {
 	if r.Verdict == "reject" {
 		fate, word = Refused, "refused"
 	}
-	x.end(fate, fmt.Sprintf("%s by the firewall: the rule %s of %s at hook %s takes %s", word, ruleText(r), g.Name, g.Hook, what))
+	x.end(fate, fmt.Sprintf("%s by the firewall: the rule %s of %s at hook %s takes %s", word, ruleText(r), g.Name, g.Hook,
+		what))
 }
 
 func ruleText(r kernel.GateRule) string {
@@ -124,7 +127,8 @@ func ruleText(r kernel.GateRule) string {
 }
 
 func (x *explainer) mayPass(b kernel.Barrier) {
-	x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, b.Hook, sources.Count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
+	x.step(stageFirewall, "%s at hook %s: may accept it (%s), else %s", b.Name, b.Hook,
+		sources.Count(strings.Count(b.Accepts, "\n")+1, "rule"), b.Verdict)
 }
 
 // backendBarriers names those that stop the packet on its way to backends elsewhere. There
@@ -151,7 +155,8 @@ func (x *explainer) backendBarriers(hook string) {
 			}
 		}
 		if len(barred) > 0 {
-			x.wrong(stageFirewall, "%s at hook %s: no rule accepts what goes to %s, left to %s", b.Name, hook, sources.Few(barred, 3), b.Verdict)
+			x.wrong(stageFirewall, "%s at hook %s: no rule accepts what goes to %s, left to %s", b.Name, hook,
+				sources.Few(barred, 3), b.Verdict)
 		}
 		if passes {
 			x.mayPass(b)
@@ -171,7 +176,8 @@ func (x *explainer) backendGates(hook string) {
 		if !to.Usable || to.Lost != "" || x.local(to.Address.Addr()) != "" {
 			continue
 		}
-		p := seen{proto: x.p.Proto, src: x.p.Src, dst: to.Address, in: in, out: to.Link, state: x.state(false), moved: to.Forward != ""}
+		p := seen{proto: x.p.Proto, src: x.p.Src, dst: to.Address, in: in, out: to.Link, state: x.state(false),
+			moved: to.Forward != ""}
 		if g, r := x.gate(hook, "what goes to "+to.Address.String(), p); g.Name != "" {
 			to.Lost = fmt.Sprintf("the rule %s of %s at hook %s takes what goes there", ruleText(r), g.Name, hook)
 			x.wrong(stageFirewall, "%s at hook %s: %s takes what goes to %s", g.Name, hook, ruleText(r), to.Address)
@@ -186,7 +192,8 @@ func (x *explainer) replyGates(hook string) {
 		if !from.Usable || from.Lost != "" || from.Forward != "" || x.local(from.Address.Addr()) != "" {
 			continue
 		}
-		p := seen{proto: x.p.Proto, src: from.Address, dst: x.p.Src, in: from.Link, state: x.state(true), reply: true, moved: from.Masqueraded || x.p.In == ""}
+		p := seen{proto: x.p.Proto, src: from.Address, dst: x.p.Src, in: from.Link, state: x.state(true), reply: true,
+			moved: from.Masqueraded || x.p.In == ""}
 		if g, r := x.gate(hook, "replies of "+from.Address.String(), p); g.Name != "" {
 			from.Lost = fmt.Sprintf("the rule %s of %s at hook %s takes its replies", ruleText(r), g.Name, hook)
 			x.wrong(stageFirewall, "%s at hook %s: %s takes replies of %s", g.Name, hook, ruleText(r), from.Address)
@@ -218,7 +225,9 @@ func (x *explainer) barred(b kernel.Barrier, what string) {
 // leaving names base chains behind the virtual server: the packet passes them on its way
 // to a backend elsewhere, and the reply on its way back.
 func (x *explainer) leaving() {
-	if x.verdict.Fate != trace.Balanced || !slices.ContainsFunc(x.a.Backends, func(b Backend) bool { return b.Usable && x.local(b.Address.Addr()) == "" }) {
+	if x.verdict.Fate != trace.Balanced || !slices.ContainsFunc(x.a.Backends, func(b Backend) bool {
+		return b.Usable && x.local(b.Address.Addr()) == ""
+	}) {
 		return
 	}
 	if x.served() || x.p.In == "" {
@@ -256,5 +265,7 @@ func (x *explainer) served() bool {
 // sentOn reports whether rules of nat send the packet to backends elsewhere: it then passes
 // hook forward and not input.
 func (x *explainer) sentOn() bool {
-	return !x.served() && slices.ContainsFunc(x.verdict.Ways, func(w trace.Way) bool { return x.local(w.Real.Addr()) == "" })
+	return !x.served() && slices.ContainsFunc(x.verdict.Ways, func(w trace.Way) bool {
+		return x.local(w.Real.Addr()) == ""
+	})
 }

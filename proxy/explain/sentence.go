@@ -25,7 +25,8 @@ func (x *explainer) conclude() {
 	case trace.Host:
 		x.end(ToNode, fmt.Sprintf("not served: %s; the node itself gets it", x.nothingThere()))
 	case trace.Forwarded:
-		x.end(Forwarded, fmt.Sprintf("not served: %s is not on this node, which only forwards the packet%s", x.p.Dst.Addr(), x.wanted()))
+		x.end(Forwarded, fmt.Sprintf("not served: %s is not on this node, which only forwards the packet%s", x.p.Dst.Addr(),
+			x.wanted()))
 	}
 }
 
@@ -148,7 +149,8 @@ func (x *explainer) why() string {
 	case rule == "":
 		return x.byKernel()
 	case x.front != nil && x.verdict.Fate == trace.Dropped && x.front.Traits.Has(frontend.Restricted):
-		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(), x.service(x.front).DisplayName())
+		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(),
+			x.service(x.front).DisplayName())
 	case x.closed():
 		return "service " + x.service(x.front).DisplayName() + " has no backend that gets new connections" + x.ill()
 	case x.front == nil && x.Kernel.Guards(x.p.Dst.Addr()), x.front == nil && x.ours():
@@ -165,12 +167,13 @@ func (x *explainer) closed() bool {
 	}
 	at, _, _ := strings.Cut(x.refusing(), ": ")
 	names := x.Kernel.Names
-	refusing := []string{"filter " + names.Chain(kernel.ChainServices), "filter " + names.Chain(kernel.ChainExternalServices)}
+	refusing := []string{"filter " + names.Chain(kernel.ChainServices),
+		"filter " + names.Chain(kernel.ChainExternalServices)}
 	return x.Fronts.Counts(x.front).Serving == 0 || slices.Contains(refusing, at)
 }
 
-// takenOut says what health checks or orders made of an endpoint that gets no connections here. It is "" if its state or
-// the policy is the reason, or another front of the port uses it: such an endpoint may be up.
+// takenOut says what health checks or orders made of an endpoint that gets no connections here. It is "" if
+// its state or the policy is the reason, or another front of the port uses it: such an endpoint may be up.
 func (x *explainer) takenOut(t *frontend.Target) string {
 	switch t.Reason {
 	case frontend.EndpointVIP, frontend.Elsewhere, frontend.Terminating:
@@ -188,7 +191,8 @@ func (x *explainer) takenOut(t *frontend.Target) string {
 // ill says what health checks or orders made of the first endpoint that they took out, "" if there is none.
 func (x *explainer) ill() string {
 	for _, t := range x.Fronts.Targets(int(x.front.Service)) {
-		if text := x.takenOut(&t); text != "" && t.Port == int(x.front.Port) && kernel.FamilyOf(t.Addr.Addr()) == x.key.Family() {
+		if text := x.takenOut(&t); text != "" && t.Port == int(x.front.Port) &&
+			kernel.FamilyOf(t.Addr.Addr()) == x.key.Family() {
 			return fmt.Sprintf(" (%s: %s): see svcproxy health %s", t.Addr, text, x.service(x.front).DisplayName())
 		}
 	}

@@ -71,8 +71,8 @@ func (f *Facts) everywhere(x *frontend.Front) (all []Answer) {
 	return all
 }
 
-// reachedBy is the protocol and destination of packets to a front. That of a firewall mark is not known: an address of the
-// node stands for it, which is zero if the node has none of the family.
+// reachedBy is the protocol and destination of packets to a front. That of a firewall mark is not known: an
+// address of the node stands for it, which is zero if the node has none of the family.
 func (f *Facts) reachedBy(x *frontend.Front) (kernel.Proto, netip.AddrPort) {
 	if !x.Traits.Has(frontend.Marked) {
 		return x.Key.Proto, x.Key.AddrPort()
@@ -117,7 +117,8 @@ func (s Services) String() string {
 			to, _, _ = strings.Cut(to, " mark ")
 			where = "fwmark " + mark + " at " + to
 		}
-		c.Row(screen.Cell{Text: a.Service}, screen.Cell{Text: where}, screen.Cell{Text: string(a.Origin)}, screen.Cell{Text: a.Sentence})
+		c.Row(screen.Cell{Text: a.Service}, screen.Cell{Text: where}, screen.Cell{Text: string(a.Origin)},
+			screen.Cell{Text: a.Sentence})
 	}
 	return screen.Clean(s.sentence()) + "\n" + strings.Join(c.Lines(0, false), "\n") + "\n"
 }

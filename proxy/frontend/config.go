@@ -44,7 +44,8 @@ type Config struct {
 
 // Equal reports whether two configurations are equal.
 func (c *Config) Equal(o *Config) bool {
-	return c.IPv6 == o.IPv6 && c.Announce == o.Announce && c.Scheduler == o.Scheduler && c.Forward == o.Forward && c.NodePortPrimary == o.NodePortPrimary &&
+	return c.IPv6 == o.IPv6 && c.Announce == o.Announce && c.Scheduler == o.Scheduler && c.Forward == o.Forward &&
+		c.NodePortPrimary == o.NodePortPrimary &&
 		c.BindAddress == o.BindAddress && c.LocalFallback == o.LocalFallback && c.Object.Zone == o.Object.Zone &&
 		slices.Equal(c.NodePortAddresses, o.NodePortAddresses) && slices.Equal(c.NodeAddresses, o.NodeAddresses) &&
 		slices.Equal(c.LocalCIDRs, o.LocalCIDRs) &&

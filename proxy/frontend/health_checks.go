@@ -46,7 +46,8 @@ func (f *Frontends) HealthCheckPorts(family kernel.Family) func(yield func(port 
 
 // healthChecked reports whether a service has a health check node port.
 func healthChecked(s *sources.Service) bool {
-	return s.HealthChecked() && !s.Withholds(sources.Address{Kind: sources.KindHealthCheck, Port: s.HealthCheckNodePort, Protocol: sources.TCP})
+	return s.HealthChecked() && !s.Withholds(sources.Address{Kind: sources.KindHealthCheck, Port: s.HealthCheckNodePort,
+		Protocol: sources.TCP})
 }
 
 // appendInviting appends the addresses of the current port's candidates that

@@ -206,7 +206,8 @@ func ordered(fronts []Front) []Front {
 		if c := a.Key.Compare(b.Key); c != 0 {
 			return c
 		}
-		return cmp.Or(cmp.Compare(a.Traits&NodePort, b.Traits&NodePort), cmp.Compare(a.Service, b.Service), cmp.Compare(a.slot, b.slot))
+		return cmp.Or(cmp.Compare(a.Traits&NodePort, b.Traits&NodePort), cmp.Compare(a.Service, b.Service),
+			cmp.Compare(a.slot, b.slot))
 	})
 	kept := fronts[:0]
 	for _, f := range fronts {

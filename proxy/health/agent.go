@@ -102,8 +102,9 @@ func (a Agents) of(k Key) Said {
 	return a[agent]
 }
 
-// Agents returns what the agents of all targets have said, and of those in before whose targets it does not have. Services
-// with different checks have several targets of one agent, which may have heard different words: see over.
+// Agents returns what the agents of all targets have said, and of those in before whose targets it does not
+// have. Services with different checks have several targets of one agent, which may have heard different
+// words: see over.
 func (b *Board) Agents(before Agents) Agents {
 	now, asked := Agents{}, map[Agent]struct{}{}
 	for k, x := range b.targets {
@@ -124,8 +125,8 @@ func (b *Board) Agents(before Agents) Agents {
 	return now
 }
 
-// over reports whether s rather than o is kept of one agent: the one that asks for more, then the one that is down, then the
-// one with a share, the smaller one.
+// over reports whether s rather than o is kept of one agent: the one that asks for more, then the one that is
+// down, then the one with a share, the smaller one.
 func (s Said) over(o Said) bool {
 	switch {
 	case s.Ask != o.Ask:

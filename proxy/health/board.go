@@ -55,9 +55,9 @@ func (b *Board) SetTargets(targets []Target, initial map[Key]Verdict, now time.T
 	return b.Update(targets, slices.Collect(maps.Keys(gone)), initial, now)
 }
 
-// Inherited returns the verdicts with which targets of a new table start, nil if there are none. Where a service has
-// another probe than before, its endpoints are as up, held or down as they were by the old one: an edit of a check moves
-// no connection. The board must have the targets of the earlier table.
+// Inherited returns the verdicts with which targets of a new table start, nil if there are none. Where a
+// service has another probe than before, its endpoints are as up, held or down as they were by the old one:
+// an edit of a check moves no connection. The board must have the targets of the earlier table.
 func (b *Board) Inherited(before, now sources.Table) map[Key]Verdict {
 	var verdicts map[Key]Verdict
 	var intern interned
@@ -101,10 +101,12 @@ func (x *tracked) inherited() Verdict {
 	return Verdict{State: s, Held: x.Held}
 }
 
-// samePort returns the endpoint of a service, and the index of its port, that are an endpoint's port of a later table; nil
-// if there is none.
+// samePort returns the endpoint of a service, and the index of its port, that are an endpoint's port of a
+// later table; nil if there is none.
 func samePort(was *sources.Service, e *sources.Endpoint, port int) (*sources.Endpoint, int) {
-	at, _ := slices.BinarySearchFunc(was.Endpoints, e.Addr, func(o sources.Endpoint, a netip.Addr) int { return o.Addr.Compare(a) })
+	at, _ := slices.BinarySearchFunc(was.Endpoints, e.Addr, func(o sources.Endpoint, a netip.Addr) int {
+		return o.Addr.Compare(a)
+	})
 	for ; at < len(was.Endpoints) && was.Endpoints[at].Addr == e.Addr; at++ { // one for each port number
 		if i := slices.Index(was.Endpoints[at].Ports, e.Ports[port]); i >= 0 {
 			return &was.Endpoints[at], i
@@ -113,9 +115,9 @@ func samePort(was *sources.Service, e *sources.Endpoint, port int) (*sources.End
 	return nil, 0
 }
 
-// Update takes over targets that differ in a new table, and forgets those that are gone. Targets that were there keep
-// their state. The others start with the verdict in initial, or without a result. The events tell which new targets have
-// a state, and what is gone.
+// Update takes over targets that differ in a new table, and forgets those that are gone. Targets that were
+// there keep their state. The others start with the verdict in initial, or without a result. The events tell
+// which new targets have a state, and what is gone.
 func (b *Board) Update(targets []Target, gone []Key, initial map[Key]Verdict, now time.Time) (events []Event) {
 	if b.targets == nil {
 		b.targets = make(map[Key]*tracked, len(targets))

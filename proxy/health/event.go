@@ -29,7 +29,8 @@ const (
 )
 
 var kinds = [...]string{
-	"", "endpoint-up", "endpoint-down", "endpoint-share", "endpoint-held", "endpoint-released", "target-added", "target-gone", "flapping", "flapping-over",
+	"", "endpoint-up", "endpoint-down", "endpoint-share", "endpoint-held", "endpoint-released", "target-added",
+	"target-gone", "flapping", "flapping-over",
 	"mass-failure", "mass-failure-over", "checker-blind", "checker-sees",
 	"order", "order-taken-back", "order-over",
 }

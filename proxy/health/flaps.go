@@ -11,8 +11,8 @@ const (
 	dampedRise  = 10
 )
 
-// flapsFrom is what the times of flaps count from. It has a monotonic clock, as the times of results have, so that setting
-// the wall clock changes nothing. No flaps outlive the process.
+// flapsFrom is what the times of flaps count from. It has a monotonic clock, as the times of results have, so
+// that setting the wall clock changes nothing. No flaps outlive the process.
 var flapsFrom = time.Now()
 
 // flaps are the last changes of a target, oldest first, since flapsFrom; 0 = none.

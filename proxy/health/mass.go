@@ -206,8 +206,8 @@ func (b *Board) massFailed(now time.Time) []Event {
 	return append(events, b.hold(now)...)
 }
 
-// hold holds the targets that went down together, of services that have lost half of theirs: a service that has lost less
-// does without. They still count as fallen.
+// hold holds the targets that went down together, of services that have lost half of theirs: a service that
+// has lost less does without. They still count as fallen.
 func (b *Board) hold(now time.Time) (events []Event) {
 	var rest []fallen
 	for _, f := range b.mass.recent {

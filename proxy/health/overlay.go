@@ -152,7 +152,9 @@ func pieces(e *sources.Endpoint, slots []slot, scale uint32) []sources.Endpoint 
 	for i := range slots {
 		x := &slots[i]
 		w, cut, spared := x.tableWeight(scale, e.Weight), x.tableCut(e), x.spared()
-		at := slices.IndexFunc(list, func(p sources.Endpoint) bool { return p.Weight == w && p.Cut == cut && p.Spared == spared })
+		at := slices.IndexFunc(list, func(p sources.Endpoint) bool {
+			return p.Weight == w && p.Cut == cut && p.Spared == spared
+		})
 		if at < 0 {
 			at = len(list)
 			list = append(list, *e)

@@ -109,7 +109,8 @@ func ParseWeight(text string) (Weight, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || n > limit {
-		return Weight{}, fmt.Errorf("weight %q is not a number from 0 to %d or a percentage from 0%% to %d%%", text, maxWeight, maxPercent)
+		return Weight{}, fmt.Errorf("weight %q is not a number from 0 to %d or a percentage from 0%% to %d%%", text,
+			maxWeight, maxPercent)
 	}
 	return Weight{uint32(n), percent}, nil
 }

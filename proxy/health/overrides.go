@@ -110,8 +110,9 @@ func (o Overrides) Expire(now time.Time) (kept Overrides, dropped []Dropped) {
 	return kept, dropped
 }
 
-// Prune returns what Expire does, without those that have had no endpoint in any table for 24 hours. It notes since when
-// the others have had none. The table must have what all sources deliver. It returns o itself if nothing changes.
+// Prune returns what Expire does, without those that have had no endpoint in any table for 24 hours. It notes
+// since when the others have had none. The table must have what all sources deliver. It returns o itself if
+// nothing changes.
 func (o Overrides) Prune(t sources.Table, now time.Time) (kept Overrides, dropped []Dropped) {
 	current, dropped := o.Expire(now)
 	matched := current.matched(t)

@@ -37,7 +37,8 @@ func (o Overrides) MarshalJSON() ([]byte, error) {
 	j := overridesJSON{Version: overridesVersion, Overrides: make([]overrideJSON, 0, len(o))}
 	second := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 	for _, x := range o {
-		one := overrideJSON{x.Selector, x.Service, x.Verb, "", second(x.Made), second(x.Until), x.By, x.UID, x.Why, second(x.Unmatched)}
+		one := overrideJSON{x.Selector, x.Service, x.Verb, "", second(x.Made), second(x.Until), x.By, x.UID, x.Why,
+			second(x.Unmatched)}
 		if x.Verb == Reweigh {
 			one.Weight = x.Weight.String()
 		}
@@ -87,7 +88,8 @@ func parseOverride(raw []byte) (Override, error) {
 	if err := d.Decode(&j); err != nil {
 		return Override{}, err
 	}
-	o := Override{Selector: j.Target, Verb: j.Verb, Made: j.Since.UTC(), Until: j.Until.UTC(), By: j.By, UID: j.UID, Why: j.Why, Unmatched: j.Unmatched.UTC()}
+	o := Override{Selector: j.Target, Verb: j.Verb, Made: j.Since.UTC(), Until: j.Until.UTC(), By: j.By, UID: j.UID,
+		Why: j.Why, Unmatched: j.Unmatched.UTC()}
 	if o.Selector == (Selector{}) {
 		return o, errors.New("it has no target")
 	}

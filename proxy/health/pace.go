@@ -36,5 +36,6 @@ func (p Pace) Next(s *State) time.Duration {
 func (p Pace) compare(q Pace) int {
 	return cmp.Or(
 		cmp.Compare(p.Interval, q.Interval), cmp.Compare(p.Fall, q.Fall), cmp.Compare(p.Rise, q.Rise),
-		cmp.Compare(p.FastInterval, q.FastInterval), cmp.Compare(p.DownInterval, q.DownInterval), cmp.Compare(p.Jitter, q.Jitter))
+		cmp.Compare(p.FastInterval, q.FastInterval), cmp.Compare(p.DownInterval, q.DownInterval),
+		cmp.Compare(p.Jitter, q.Jitter))
 }

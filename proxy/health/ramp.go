@@ -60,10 +60,10 @@ func rampStep(begin time.Time, d time.Duration, now time.Time) (step uint32, nex
 // ramps reports whether endpoints of a service start slowly.
 func ramps(s *sources.Service) bool { return checked(s) && s.HealthCheck.SlowStart > 0 }
 
-// next returns the slow starts of a service after what is served of it changes from was to is. An endpoint starts slowly if
-// it got no connections until now while another one did, and both get some from now on. So there is no slow start
-// after our own start, for a new service, out of a panic, or for the only endpoint. Those that are over are left
-// out. The weights of is need not have the slow starts that are new.
+// next returns the slow starts of a service after what is served of it changes from was to is. An endpoint
+// starts slowly if it got no connections until now while another one did, and both get some from now on. So
+// there is no slow start after our own start, for a new service, out of a panic, or for the only endpoint.
+// Those that are over are left out. The weights of is need not have the slow starts that are new.
 func (r serviceRamps) next(was, is *sources.Service, now time.Time) serviceRamps {
 	before, after := servedBy(was), servedBy(is)
 	stays := map[rampKey]bool{} // groups in which an endpoint got connections and still does

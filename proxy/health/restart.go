@@ -14,12 +14,13 @@ import (
 // An endpoint that the table gives a weight is up if its real server has one, and down if its real server has weight
 // 0. Without a real server it is new: its target is not in the result, and Initial decides.
 //
-// Some endpoints that are down have no real server: those that are cut, as one whose agent says maint, and all of them in
-// rules, which have no weight 0. Such an endpoint is down if its virtual server is there without it, unless it may be
-// absent because it is on another node or in another zone. The weight of an endpoint
-// with an override says nothing of its health, not even if the override has ended since, and neither does that of one
-// whose agent took it out. agents have what was said before the restart.
-func FromKernel(t sources.Table, o Overrides, agents Agents, virtuals []kernel.Virtual, reals kernel.Reals) map[Key]Verdict {
+// Some endpoints that are down have no real server: those that are cut, as one whose agent says maint, and
+// all of them in rules, which have no weight 0. Such an endpoint is down if its virtual server is there
+// without it, unless it may be absent because it is on another node or in another zone. The weight of an
+// endpoint with an override says nothing of its health, not even if the override has ended since, and neither
+// does that of one whose agent took it out. agents have what was said before the restart.
+func FromKernel(t sources.Table, o Overrides, agents Agents, virtuals []kernel.Virtual,
+	reals kernel.Reals) map[Key]Verdict {
 	var was *reading // made for the first service with a check
 	overrule := newMatcher(o, time.Time{})
 	found := map[Key]Verdict{}
@@ -78,7 +79,8 @@ type reading struct {
 }
 
 func newReading(virtuals []kernel.Virtual, reals kernel.Reals) *reading {
-	r := &reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{}, make(map[kernel.RealKey]uint32, reals.Len())}
+	r := &reading{map[kernel.VirtualKey]kernel.Virtual{}, map[kernel.VirtualKey][]kernel.VirtualKey{},
+		make(map[kernel.RealKey]uint32, reals.Len())}
 	for _, v := range virtuals {
 		r.virtuals[v.Key] = v
 		p := anywhere(v.Key.Proto, v.Key.Port)
@@ -138,5 +140,6 @@ func takenOut(s *sources.Service, v kernel.Virtual, p sources.Protocol) bool {
 	if s.InternalTrafficPolicy == sources.Local || s.TrafficDistribution != sources.DistributeEvenly {
 		return false
 	}
-	return v.Scheduler == "" || p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut || s.HealthCheck.Probe.Type == sources.CheckAgent || !kernel.Quiesces(v.Scheduler)
+	return v.Scheduler == "" || p == sources.UDP || s.HealthCheck.OnDown == sources.DownCut ||
+		s.HealthCheck.Probe.Type == sources.CheckAgent || !kernel.Quiesces(v.Scheduler)
 }

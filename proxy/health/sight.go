@@ -8,15 +8,15 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// All results must be void for blindAfter, and there must be blindLeast of them, for the checker to be blind: of all targets
-// together, or for a target alone.
+// All results must be void for blindAfter, and there must be blindLeast of them, for the checker to be blind:
+// of all targets together, or for a target alone.
 const (
 	blindAfter = 3 * time.Second
 	blindLeast = 3
 )
 
-// A probe that this node could not send, for want of a route, tells nothing of the endpoint, and counts as nothing: links come
-// up, and routing daemons start. It counts as bad after all if that does not end:
+// A probe that this node could not send, for want of a route, tells nothing of the endpoint, and counts as
+// nothing: links come up, and routing daemons start. It counts as bad after all if that does not end:
 const (
 	// after unsentFor, if another endpoint of its service answered meanwhile. Then that one can serve instead.
 	unsentFor = 5 * time.Second

@@ -20,7 +20,8 @@ type sinceOf struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// name names a target in a file. Another version of svcproxy may have other probes: then it finds nothing, and no harm is done.
+// name names a target in a file. Another version of svcproxy may have other probes: then it finds nothing,
+// and no harm is done.
 func (k Key) name() string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%v", k.Probe.Value())
@@ -35,7 +36,8 @@ type changed struct {
 	sinceOf
 }
 
-// Changes returns those of all targets that went up or down. A caller has a lock that probes need, so that it formats nothing.
+// Changes returns those of all targets that went up or down. A caller has a lock that probes need, so that it
+// formats nothing.
 func (b *Board) Changes() Changes {
 	all := make(Changes, 0, len(b.targets))
 	for k, x := range b.targets {
@@ -73,8 +75,8 @@ func (c Changes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(sinceJSON{sinceVersion, targets})
 }
 
-// ParseSince reads the content of since.json. Its error quotes nothing of it. Times after now, which a clock that was set
-// may have left, are left out.
+// ParseSince reads the content of since.json. Its error quotes nothing of it. Times after now, which a clock
+// that was set may have left, are left out.
 func ParseSince(data []byte, now time.Time) (Since, error) {
 	var file sinceJSON
 	if err := json.Unmarshal(data, &file); err != nil {

@@ -30,8 +30,8 @@ type State struct {
 }
 
 // Step returns the state after a result. A void result is counted and changes nothing else. The first result
-// decides at once; later it takes Fall bad results in a row to go down and Rise good ones to come up. What an agent says
-// about health decides at once: it is a statement, which need not be confirmed.
+// decides at once; later it takes Fall bad results in a row to go down and Rise good ones to come up. What an
+// agent says about health decides at once: it is a statement, which need not be confirmed.
 func Step(s State, r Result, p Pace) State {
 	switch {
 	case !r.Void && !r.Unsent:

@@ -78,7 +78,9 @@ func post(ctx context.Context, c Config, m Message) error {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "svcproxy/"+m.Version)
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	answer, err := client.Do(r)
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok {

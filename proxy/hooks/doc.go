@@ -1,8 +1,9 @@
 // Package hooks tells a program or a web server of changes of state: the notable events of package events.
 //
-// Each of both is called at most once in MinInterval, with all events since the last call. A call that fails is made
-// again after MinInterval, five times at most with the same events. At the end one last call tells what was not told yet,
-// because the next run tells of its own events alone. Nothing but that end waits for a call.
+// Each of both is called at most once in MinInterval, with all events since the last call. A call that fails
+// is made again after MinInterval, five times at most with the same events. At the end one last call tells
+// what was not told yet, because the next run tells of its own events alone. Nothing but that end waits for a
+// call.
 package hooks
 
 import (
@@ -45,8 +46,8 @@ type Notifier struct {
 	Config        func() Config // now
 }
 
-// Run tells of the events after From until ctx ends, and then of those that are not told yet. It returns 3.2 s after ctx
-// at the latest.
+// Run tells of the events after From until ctx ends, and then of those that are not told yet. It returns 3.2
+// s after ctx at the latest.
 func (n *Notifier) Run(ctx context.Context) {
 	n.tell(ctx, way{"webhook", post}, way{"exec", run})
 }

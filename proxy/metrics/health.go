@@ -17,18 +17,26 @@ const MaxHealthEndpoints = 1000
 
 // The metrics of health checks. They exist while there are health checks, orders of the operator or backups.
 var (
-	healthTargets   = desc("health_targets", "What is probed, each once however many services share it, by state.", "state")
-	healthChanges   = desc("health_changes_total", "How often targets went up and down, first results apart.", "to")
-	healthLate      = desc("health_late_seconds", "How long after they were due probes started, in seconds.")
-	healthBlind     = desc("health_blind", "Whether no probe tells anything at present, by a fault of this node: the last states count.")
-	healthHeld      = desc("health_mass_failure_held", "Whether more than half of all targets went down at once, so that the last states count for a minute.")
-	healthWaiting   = desc("health_exec_waiting", "Exec checks that have waited for a place for more than three of their intervals: their last states count.")
+	healthTargets = desc("health_targets", "What is probed, each once however many services share it, by state.",
+		"state")
+	healthChanges = desc("health_changes_total", "How often targets went up and down, first results apart.", "to")
+	healthLate    = desc("health_late_seconds", "How long after they were due probes started, in seconds.")
+	healthBlind   = desc("health_blind", "Whether no probe tells anything at present, by a fault of this node: the "+
+		"last states count.")
+	healthHeld = desc("health_mass_failure_held",
+		"Whether more than half of all targets went down at once, so that the last states count for a minute.")
+	healthWaiting = desc("health_exec_waiting", "Exec checks that have waited for a place for more than three of "+
+		"their intervals: their last states count.")
 	healthOverrides = desc("health_overrides", "Orders of the operator, by verb.", "verb")
-	healthPanic     = desc("health_panic", "Whether endpoints of a service that are down serve because too few are up.", "name")
-	healthEndpoints = desc("health_service_endpoints", "Checked endpoints of a service, each once for each port, by state.", "name", "state")
-	healthEarliest  = desc("health_service_certificate_expiry_timestamp_seconds", "When the first certificate of a service's checked endpoints expires.", "name")
-	healthUp        = desc("health_up", "Whether a service's endpoint is up.", "name", "port", "protocol", "endpoint")
-	healthExpires   = desc("health_certificate_expiry_timestamp_seconds", "When the certificate of a service's endpoint expires.", "name", "port", "protocol", "endpoint")
+	healthPanic     = desc("health_panic", "Whether endpoints of a service that are down serve because too few are up.",
+		"name")
+	healthEndpoints = desc("health_service_endpoints",
+		"Checked endpoints of a service, each once for each port, by state.", "name", "state")
+	healthEarliest = desc("health_service_certificate_expiry_timestamp_seconds",
+		"When the first certificate of a service's checked endpoints expires.", "name")
+	healthUp      = desc("health_up", "Whether a service's endpoint is up.", "name", "port", "protocol", "endpoint")
+	healthExpires = desc("health_certificate_expiry_timestamp_seconds",
+		"When the certificate of a service's endpoint expires.", "name", "port", "protocol", "endpoint")
 )
 
 // probeBuckets go from 0.5 ms to 8 s.

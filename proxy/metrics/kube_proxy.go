@@ -54,7 +54,8 @@ type kubeProxy struct {
 func newKubeProxy(queued func() time.Time, work func() Work) kubeProxy {
 	const space = "kubeproxy"
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: space, Name: name, Help: help, Buckets: buckets}, []string{"ip_family"})
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: space, Name: name, Help: help,
+			Buckets: buckets}, []string{"ip_family"})
 	}
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: space, Name: name, Help: help}
@@ -63,25 +64,36 @@ func newKubeProxy(queued func() time.Time, work func() Work) kubeProxy {
 		return prometheus.GaugeOpts{Namespace: space, Name: name, Help: help}
 	}
 	u := kubeProxy{
-		syncDuration:      histogram("sync_proxy_rules_duration_seconds", "How long a sync took, in seconds.", syncBuckets),
-		programming:       histogram("network_programming_duration_seconds", "Time from the event that a source noticed to the end of the sync that programmed it, in seconds.", programmingBuckets),
-		conntrackDuration: histogram("conntrack_reconciler_sync_duration_seconds", "How long a sync took to delete conntrack entries, in seconds.", syncBuckets),
-		lastSynced:        prometheus.NewGaugeVec(gauge("sync_proxy_rules_last_timestamp_seconds", "When the last successful sync ended."), []string{"ip_family"}),
-		restoreFailures:   prometheus.NewCounterVec(counter("sync_proxy_rules_iptables_restore_failures_total", "Syncs in which iptables refused a rule."), []string{"ip_family"}),
-		healthz:           prometheus.NewCounterVec(counter("proxy_healthz_total", "Answers to /healthz."), []string{"code"}),
-		livez:             prometheus.NewCounterVec(counter("proxy_livez_total", "Answers to /livez."), []string{"code"}),
-		servicesTotal:     prometheus.NewCounter(counter("sync_proxy_rules_service_changes_total", "Changes of services, without changes of their endpoints.")),
-		endpointsTotal:    prometheus.NewCounter(counter("sync_proxy_rules_endpoint_changes_total", "Changes of a service's endpoints.")),
-		servicesPending:   prometheus.NewGauge(gauge("sync_proxy_rules_service_changes_pending", "Services whose change the last sync failed to program.")),
-		endpointsPending:  prometheus.NewGauge(gauge("sync_proxy_rules_endpoint_changes_pending", "Services whose change of endpoints the last sync failed to program.")),
-		work:              work,
-		pending:           make(map[string]sources.Change),
-		took:              make(map[kernel.Family]time.Duration),
+		syncDuration: histogram("sync_proxy_rules_duration_seconds", "How long a sync took, in seconds.", syncBuckets),
+		programming: histogram("network_programming_duration_seconds",
+			"Time from the event that a source noticed to the end of the sync that programmed it, in seconds.",
+			programmingBuckets),
+		conntrackDuration: histogram("conntrack_reconciler_sync_duration_seconds",
+			"How long a sync took to delete conntrack entries, in seconds.", syncBuckets),
+		lastSynced: prometheus.NewGaugeVec(gauge("sync_proxy_rules_last_timestamp_seconds",
+			"When the last successful sync ended."), []string{"ip_family"}),
+		restoreFailures: prometheus.NewCounterVec(counter("sync_proxy_rules_iptables_restore_failures_total",
+			"Syncs in which iptables refused a rule."), []string{"ip_family"}),
+		healthz: prometheus.NewCounterVec(counter("proxy_healthz_total", "Answers to /healthz."), []string{"code"}),
+		livez:   prometheus.NewCounterVec(counter("proxy_livez_total", "Answers to /livez."), []string{"code"}),
+		servicesTotal: prometheus.NewCounter(counter("sync_proxy_rules_service_changes_total", "Changes of services, "+
+			"without changes of their endpoints.")),
+		endpointsTotal: prometheus.NewCounter(counter("sync_proxy_rules_endpoint_changes_total",
+			"Changes of a service's endpoints.")),
+		servicesPending: prometheus.NewGauge(gauge("sync_proxy_rules_service_changes_pending", "Services whose change "+
+			"the last sync failed to program.")),
+		endpointsPending: prometheus.NewGauge(gauge("sync_proxy_rules_endpoint_changes_pending", "Services whose change "+
+			"of endpoints the last sync failed to program.")),
+		work:    work,
+		pending: make(map[string]sources.Change),
+		took:    make(map[kernel.Family]time.Duration),
 	}
 	for _, f := range families {
 		family := prometheus.Labels{"ip_family": f.String()}
-		lastQueued := gauge("sync_proxy_rules_last_queued_timestamp_seconds", "When the last event arrived that called for a sync. If this is much later than the last sync, syncs hang.")
-		deleted := counter("conntrack_reconciler_deleted_entries_total", "Conntrack entries that were deleted because what they led to is gone.")
+		lastQueued := gauge("sync_proxy_rules_last_queued_timestamp_seconds",
+			"When the last event arrived that called for a sync. If this is much later than the last sync, syncs hang.")
+		deleted := counter("conntrack_reconciler_deleted_entries_total",
+			"Conntrack entries that were deleted because what they led to is gone.")
 		lastQueued.ConstLabels, deleted.ConstLabels = family, family
 		u.read = append(u.read,
 			prometheus.NewGaugeFunc(lastQueued, func() float64 { return seconds(queued()) }),

@@ -13,13 +13,15 @@ import (
 // kubeVersion is the release of kube-proxy whose metrics these are.
 const kubeVersion = "v1.34.4"
 
-// buildInfo is kube-proxy's metric of its version. Its label git_version names the release that svcproxy stands in for, which
-// alerts compare with that of the cluster, and then svcproxy's own version.
+// buildInfo is kube-proxy's metric of its version. Its label git_version names the release that svcproxy
+// stands in for, which alerts compare with that of the cluster, and then svcproxy's own version.
 func buildInfo(version string) prometheus.Collector {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "kubernetes_build_info", Help: "Always 1. The kube-proxy that svcproxy stands in for, the version of svcproxy, and what it was built with.",
+		Name: "kubernetes_build_info", Help: "Always 1. The kube-proxy that svcproxy stands in for, the version of " +
+			"svcproxy, and what it was built with.",
 		ConstLabels: prometheus.Labels{
-			"major": "1", "minor": "34", "git_version": kubeVersion + "+svcproxy-" + version, "git_commit": "", "git_tree_state": "", "build_date": "",
+			"major": "1", "minor": "34", "git_version": kubeVersion + "+svcproxy-" +
+				version, "git_commit": "", "git_tree_state": "", "build_date": "",
 			"go_version": runtime.Version(), "compiler": runtime.Compiler, "platform": runtime.GOOS + "/" + runtime.GOARCH,
 		},
 	})
@@ -37,18 +39,25 @@ type ruleMetrics struct {
 
 func newRuleMetrics() *ruleMetrics {
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy", Name: name, Help: help, Buckets: syncBuckets}, []string{"ip_family"})
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "kubeproxy", Name: name, Help: help,
+			Buckets: syncBuckets}, []string{"ip_family"})
 	}
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "kubeproxy", Name: name, Help: help}, []string{"table", "ip_family"})
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "kubeproxy", Name: name, Help: help},
+			[]string{"table", "ip_family"})
 	}
 	r := &ruleMetrics{
-		full:    histogram("sync_full_proxy_rules_duration_seconds", "How long a sync took that compared all of the kernel, in seconds."),
+		full: histogram("sync_full_proxy_rules_duration_seconds",
+			"How long a sync took that compared all of the kernel, in seconds."),
 		partial: histogram("sync_partial_proxy_rules_duration_seconds", "How long another sync took, in seconds."),
-		partialFailures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "kubeproxy", Name: "sync_proxy_rules_iptables_partial_restore_failures_total",
-			Help: "Syncs in which iptables refused a rule, but for those that compared all of the kernel."}, []string{"ip_family"}),
-		total: gauge("sync_proxy_rules_iptables_total", "Rules that are wanted in the chains of svcproxy, with the jumps to them."),
-		last:  gauge("sync_proxy_rules_iptables_last", "Rules of the chains that were written by the last sync that wrote any."),
+		partialFailures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "kubeproxy",
+			Name: "sync_proxy_rules_iptables_partial_restore_failures_total",
+			Help: "Syncs in which iptables refused a rule, but for those that compared all of the kernel."},
+			[]string{"ip_family"}),
+		total: gauge("sync_proxy_rules_iptables_total", "Rules that are wanted in the chains of svcproxy, with the jumps "+
+			"to them."),
+		last: gauge("sync_proxy_rules_iptables_last", "Rules of the chains that were written by the last sync that wrote "+
+			"any."),
 	}
 	for _, f := range families {
 		r.full.WithLabelValues(f.String())

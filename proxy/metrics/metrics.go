@@ -64,7 +64,8 @@ func New(o Options) *Metrics {
 		m.rules = newRuleMetrics()
 		m.registry.MustRegister(m.rules.all()...)
 	}
-	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all(), m.probes.all()} {
+	for _, group := range [][]prometheus.Collector{m.kubeProxy.all(), m.syncs.all(), m.restClient.all(), m.reloads.all(),
+		m.probes.all()} {
 		m.registry.MustRegister(group...)
 	}
 	return m

@@ -15,10 +15,12 @@ func newReloads() reloads {
 			Name: "svcproxy_config_reloads_total", Help: "Reloads of the configuration, by result.",
 		}, []string{"result"}),
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "svcproxy_config_last_reload_successful", Help: "Whether the last reload of the configuration was accepted; 0 while the last good one is in use instead.",
+			Name: "svcproxy_config_last_reload_successful",
+			Help: "Whether the last reload of the configuration was accepted; 0 while the last good one is in use instead.",
 		}),
 		successfulAt: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "svcproxy_config_last_reload_success_timestamp_seconds", Help: "When the configuration was last read and accepted.",
+			Name: "svcproxy_config_last_reload_success_timestamp_seconds",
+			Help: "When the configuration was last read and accepted.",
 		}),
 	}
 	r.total.WithLabelValues("accepted")

@@ -16,17 +16,22 @@ const (
 // The metrics of each service and endpoint. The label is not called service, because a scraper that finds its
 // targets in Kubernetes gives every series a label of that name.
 var (
-	backends    = desc("service_backends", "Endpoints of a service that get new connections, each once for each port.", "name")
+	backends = desc("service_backends", "Endpoints of a service that get new connections, each once for each port.",
+		"name")
 	active      = desc("service_active_connections", "Established connections to a service.", "name")
 	connections = desc("service_connections_total", "Connections to a service.", "name")
 	packets     = desc("service_packets_total", "Packets to a service (in) and from it (out).", "name", "direction")
 	bytes       = desc("service_bytes_total", "Bytes of packets to a service (in) and from it (out).", "name", "direction")
-	digest      = desc("service_digest", "A hash of a service's virtual servers with scheduler mh, except node ports. Nodes that send clients to the same endpoints have the same.", "name")
-	unlisted    = desc("services_unlisted", "Services without their own series, because there are too many.")
+	digest      = desc("service_digest", "A hash of a service's virtual servers with scheduler mh, except node ports. "+
+		"Nodes that send clients to the same endpoints have the same.", "name")
+	unlisted = desc("services_unlisted", "Services without their own series, because there are too many.")
 
-	endpointActive   = desc("endpoint_active_connections", "Established connections to a service's endpoint.", "name", "port", "protocol", "endpoint")
-	endpointInactive = desc("endpoint_inactive_connections", "Connections to a service's endpoint that are closing, and all UDP ones.", "name", "port", "protocol", "endpoint")
-	endpointWeight   = desc("endpoint_weight", "Weight of a service's endpoint. One with weight 0 gets no new connections.", "name", "port", "protocol", "endpoint")
+	endpointActive = desc("endpoint_active_connections", "Established connections to a service's endpoint.", "name",
+		"port", "protocol", "endpoint")
+	endpointInactive = desc("endpoint_inactive_connections",
+		"Connections to a service's endpoint that are closing, and all UDP ones.", "name", "port", "protocol", "endpoint")
+	endpointWeight = desc("endpoint_weight",
+		"Weight of a service's endpoint. One with weight 0 gets no new connections.", "name", "port", "protocol", "endpoint")
 )
 
 func (s statusCollector) services(out output) {

@@ -10,12 +10,16 @@ import (
 
 // The metrics of a status, except those of each service.
 var (
-	healthy        = desc("healthy", "Whether no change has waited for more than twice the sync period.")
-	problems       = desc("problems", "Lines of the status that say what is wrong.")
-	conditions     = desc("condition", "What is wrong and stands for a while, by kind: how many files, services or endpoints it is about.", "kind")
-	warnings       = desc("warnings", "Lines of the status that say what may keep traffic away although everything is programmed.")
-	mode           = desc("mode_info", "Always 1. The proxy mode in use, the one that the configuration names (empty for this kernel's best mode), and what the preferred modes lacked at the start.", "mode", "configured", "reason")
-	modeAvailable  = desc("mode_available", "1 for a preferred mode that lacked something at the start and could be used now, after a restart.", "mode")
+	healthy    = desc("healthy", "Whether no change has waited for more than twice the sync period.")
+	problems   = desc("problems", "Lines of the status that say what is wrong.")
+	conditions = desc("condition", "What is wrong and stands for a while, by kind: how many files, services or "+
+		"endpoints it is about.", "kind")
+	warnings = desc("warnings", "Lines of the status that say what may keep traffic away although everything is "+
+		"programmed.")
+	mode = desc("mode_info", "Always 1. The proxy mode in use, the one that the configuration names (empty "+
+		"for this kernel's best mode), and what the preferred modes lacked at the start.", "mode", "configured", "reason")
+	modeAvailable = desc("mode_available", "1 for a preferred mode that lacked something at the start and could be "+
+		"used now, after a restart.", "mode")
 	failuresInRow  = desc("sync_failures_in_a_row", "Syncs that failed since the last successful one.")
 	refusedObjects = desc("refused_objects", "Objects that the kernel refuses now.")
 	conflicts      = desc("conflicts", "Wanted virtual servers that another program made, and VIPs that another host has.")
@@ -24,17 +28,22 @@ var (
 	reals          = desc("real_servers", "Real servers that are wanted, and those that drain.", "state")
 	oldestDrain    = desc("oldest_drain_seconds", "Age of the oldest drain; 0 if there is none.")
 	vips           = desc("vips", "VIPs of this node, by how they are local.", "binding")
-	vipAnnounced   = desc("vip_announced", "Whether routing daemons are told of a VIP, for each that they may be told of.", "address")
-	vipMetric      = desc("vip_announced_metric", "Metric of the route of a VIP that is announced.", "address")
-	sourceOK       = desc("source_ok", "Whether what a source last read was valid; 0 while what it delivered before is served instead.", "source")
-	delivered      = desc("source_delivered", "Whether a source has delivered a complete table. Until all have, nothing is removed.", "source")
-	sourceSince    = desc("source_since_timestamp_seconds", "When a source last became good or bad.", "source")
-	restart        = desc("config_changes_waiting_for_restart", "Changes in the configuration file that wait for a restart.")
-	connSync       = desc("connection_sync", "Whether a configured daemon of connection sync runs.", "role")
-	tracked        = desc("conntrack_entries", "Entries of the conntrack table.")
-	trackedLimit   = desc("conntrack_entries_limit", "Limit of entries of the conntrack table.")
-	noLocal        = prometheus.NewDesc("kubeproxy_sync_proxy_rules_no_local_endpoints_total",
-		"Services with traffic policy Local that have endpoints, but none on this node.", []string{"traffic_policy", "ip_family"}, nil)
+	vipAnnounced   = desc("vip_announced", "Whether routing daemons are told of a VIP, for each that they may be told of.",
+		"address")
+	vipMetric = desc("vip_announced_metric", "Metric of the route of a VIP that is announced.", "address")
+	sourceOK  = desc("source_ok", "Whether what a source last read was valid; 0 while what it delivered before is "+
+		"served instead.", "source")
+	delivered = desc("source_delivered", "Whether a source has delivered a complete table. Until all have, nothing "+
+		"is removed.", "source")
+	sourceSince = desc("source_since_timestamp_seconds", "When a source last became good or bad.", "source")
+	restart     = desc("config_changes_waiting_for_restart",
+		"Changes in the configuration file that wait for a restart.")
+	connSync     = desc("connection_sync", "Whether a configured daemon of connection sync runs.", "role")
+	tracked      = desc("conntrack_entries", "Entries of the conntrack table.")
+	trackedLimit = desc("conntrack_entries_limit", "Limit of entries of the conntrack table.")
+	noLocal      = prometheus.NewDesc("kubeproxy_sync_proxy_rules_no_local_endpoints_total",
+		"Services with traffic policy Local that have endpoints, but none on this node.",
+		[]string{"traffic_policy", "ip_family"}, nil)
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {

@@ -27,13 +27,16 @@ func newSyncs() syncs {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "svcproxy", Name: name, Help: help}, labels)
 	}
 	s := syncs{
-		syncs:  counter("syncs_total", "Syncs, by cause and result.", "cause", "result"),
-		ops:    counter("sync_operations_total", "Changes that the kernel acknowledged, by kind of object.", "kind", "verb"),
-		failed: counter("sync_failed_operations_total", "Changes that the kernel refused, by kind of object. Each try counts.", "kind"),
-		drift:  counter("drift_corrections_total", "Objects that another program had changed and svcproxy repaired, by kind.", "kind"),
+		syncs: counter("syncs_total", "Syncs, by cause and result.", "cause", "result"),
+		ops:   counter("sync_operations_total", "Changes that the kernel acknowledged, by kind of object.", "kind", "verb"),
+		failed: counter("sync_failed_operations_total",
+			"Changes that the kernel refused, by kind of object. Each try counts.", "kind"),
+		drift: counter("drift_corrections_total", "Objects that another program had changed and svcproxy repaired, by kind.",
+			"kind"),
 		change: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "svcproxy", Name: "change_duration_seconds", Buckets: changeBuckets,
-			Help: "How long a change took to reach the kernel, in seconds: parse, from the event to the table; plan, from there to the plan; apply, from there to the kernel's acknowledgement; total.",
+			Help: "How long a change took to reach the kernel, in seconds: parse, from the event to the table; plan, from " +
+				"there to the plan; apply, from there to the kernel's acknowledgement; total.",
 		}, []string{"stage"}),
 	}
 	for _, c := range proxy.Causes() {

@@ -31,9 +31,12 @@ type Tracked struct {
 }
 
 var (
-	messages = prometheus.NewDesc("svcproxy_netlink_messages_total", "Messages sent to the kernel: changes and queries.", []string{"socket", "kind"}, nil)
-	syscalls = prometheus.NewDesc("svcproxy_netlink_syscalls_total", "System calls on netlink sockets.", []string{"socket"}, nil)
-	tools    = prometheus.NewDesc("svcproxy_iptables_runs_total", "iptables programs that were run, to read or to write rules.", []string{"kind"}, nil)
+	messages = prometheus.NewDesc("svcproxy_netlink_messages_total", "Messages sent to the kernel: changes and queries.",
+		[]string{"socket", "kind"}, nil)
+	syscalls = prometheus.NewDesc("svcproxy_netlink_syscalls_total", "System calls on netlink sockets.",
+		[]string{"socket"}, nil)
+	tools = prometheus.NewDesc("svcproxy_iptables_runs_total",
+		"iptables programs that were run, to read or to write rules.", []string{"kind"}, nil)
 )
 
 // workCollector exports Work at each scrape.

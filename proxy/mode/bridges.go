@@ -28,7 +28,8 @@ func Bridged(t sources.Table, n kernel.Node, c Config) []string {
 			if s, e := endpointIn(t, a.Prefix); s != nil {
 				seen[a.Prefix.Masked()] = true
 				lines = append(lines, fmt.Sprintf("endpoint %s of %s is on bridge %s, whose packets do not pass %s: "+
-					"from the same bridge its service is not reached: modprobe br_netfilter, and sysctl net.bridge.bridge-nf-call-%s=1",
+					"from the same bridge its service is not reached: modprobe br_netfilter, "+
+					"and sysctl net.bridge.bridge-nf-call-%s=1",
 					e.Addr, s.DisplayName(), b.Link, tables[family], tables[family]))
 			}
 		}

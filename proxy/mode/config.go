@@ -30,10 +30,11 @@ type Config struct {
 	NoDevice   bool // this kernel has no dummy devices
 	StrictARP  bool
 	VIPPing    bool
-	Lean       bool // fewer rules than kube-proxy's for each packet, with the same verdicts; TCP keeps its port if masqueraded
-	ProbeVIPs  bool
-	Conntrack  Conntrack
-	GUEPort    uint16 // where endpoints take what is wrapped in GUE
+	// fewer rules than kube-proxy's for each packet, with the same verdicts; TCP keeps its port if masqueraded
+	Lean      bool
+	ProbeVIPs bool
+	Conntrack Conntrack
+	GUEPort   uint16 // where endpoints take what is wrapped in GUE
 	// Timeouts of idle IPVS connections, in seconds; 0 keeps the kernel's value.
 	Timeouts kernel.Timeouts
 
@@ -93,12 +94,16 @@ func (c Config) Same(o Config) bool {
 	return c.Names == o.Names && c.MasqueradeAll == o.MasqueradeAll && c.MasqueradeBit == o.MasqueradeBit &&
 		c.DetectLocal == o.DetectLocal && slices.Equal(c.ClusterCIDRs, o.ClusterCIDRs) &&
 		c.BridgeInterface == o.BridgeInterface && c.InterfaceNamePrefix == o.InterfaceNamePrefix &&
-		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity && c.EndpointChains == o.EndpointChains &&
+		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity &&
+		c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
-		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
-		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP && c.Announced == o.Announced &&
+		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack &&
+		c.Timeouts == o.Timeouts &&
+		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP &&
+		c.Announced == o.Announced &&
 		c.IPVS == o.IPVS && c.IPTables == o.IPTables &&
-		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown && slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&
+		c.DrainTimeout == o.DrainTimeout && c.DeleteUnknown == o.DeleteUnknown &&
+		slices.Equal(c.ExcludeCIDRs, o.ExcludeCIDRs) &&
 		slices.Equal(c.Portals, o.Portals) && c.Hold == o.Hold && slices.Equal(c.Occupied, o.Occupied)
 }
 

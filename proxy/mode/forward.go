@@ -13,7 +13,8 @@ func NoForward(f *frontend.Frontends, mode string) (lines []string) {
 	}
 	for i := range f.Table.Services.Len() {
 		if s := f.Table.Services.At(i); s.Type.Serves() && s.Forward.Unchanged() {
-			lines = append(lines, fmt.Sprintf("%s: mode %s cannot forward by %q and masquerades", s.DisplayName(), mode, s.Forward))
+			lines = append(lines, fmt.Sprintf("%s: mode %s cannot forward by %q and masquerades", s.DisplayName(), mode,
+				s.Forward))
 		}
 	}
 	return lines

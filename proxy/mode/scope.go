@@ -127,4 +127,5 @@ func (s *Scope) ForwardMarked() string {
 }
 
 // ForwardKnown is the rule of KUBE-FORWARD that accepts packets of known connections.
-var ForwardKnown = Comment("kubernetes forwarding conntrack rule") + "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+var ForwardKnown = Comment("kubernetes forwarding conntrack rule") +
+	"-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"

@@ -39,7 +39,8 @@ func AddVIPs(s *kernel.State, f *frontend.Frontends, c Config) {
 		// The host's own traffic to a routed IPv6 VIP has a node address as its
 		// source, which no rule for source ranges would match. Without a device there
 		// is no other way.
-		if (routed || v.Traits.Has(frontend.Announced)) && (c.NoDevice || v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
+		if (routed || v.Traits.Has(frontend.Announced)) &&
+			(c.NoDevice || v.Addr.Is4() || !v.Traits.Has(frontend.Restricted)) {
 			s.Routes = append(s.Routes, kernel.Route{Addr: v.Addr})
 		} else {
 			s.Addrs = append(s.Addrs, kernel.Addr{Addr: v.Addr, Link: c.Names.Device})

@@ -85,10 +85,12 @@ func (r *Report) sorted() []File {
 func (r *Report) Write(w io.Writer) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)
-	readme := File{Name: "README", Text: "A report about a node with svcproxy, made at " + r.Time.UTC().Format(time.RFC3339) + ".\nSecrets are left out: " + redact.LeftOut + "\n\n" + r.Contents()}
+	readme := File{Name: "README", Text: "A report about a node with svcproxy, made at " +
+		r.Time.UTC().Format(time.RFC3339) + ".\nSecrets are left out: " + redact.LeftOut + "\n\n" + r.Contents()}
 	for _, f := range append([]File{readme}, r.sorted()...) {
 		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: r.Name + "/" + f.Name, Mode: 0o600, Size: int64(len(f.Text)), ModTime: r.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
+			Typeflag: tar.TypeReg, Name: r.Name + "/" + f.Name, Mode: 0o600, Size: int64(len(f.Text)),
+			ModTime: r.Time.UTC().Truncate(time.Second), Format: tar.FormatPAX,
 		}
 		if err := archive.WriteHeader(header); err != nil {
 			return fmt.Errorf("writing %s: %w", f.Name, err)

@@ -30,7 +30,8 @@ func hides(path []string, value string) bool {
 		return true // with its arguments
 	}
 	last := path[len(path)-1]
-	return asks(path) && isScalar(value) && strings.Contains(value, "?") || last == "master" && strings.Contains(value, "@")
+	return asks(path) && isScalar(value) && strings.Contains(value, "?") || last == "master" &&
+		strings.Contains(value, "@")
 }
 
 // asks reports whether a value may be what a health check asks for: a path, or a short form such

@@ -46,7 +46,8 @@ func redactNode(n *yaml.Node, path []string) {
 		n.Kind, n.Alias, n.Value = yaml.ScalarNode, nil, redact.LeftOut
 	case n.Kind == yaml.ScalarNode && len(path) > 0 && hides(path, strconv.Quote(n.Value)):
 		n.SetString(redact.LeftOut)
-	case n.Kind == yaml.ScalarNode && (strings.Contains(n.Value, "\n") || strings.HasPrefix(n.Value, "{")): // a document in a ConfigMap
+	// a document in a ConfigMap
+	case n.Kind == yaml.ScalarNode && (strings.Contains(n.Value, "\n") || strings.HasPrefix(n.Value, "{")):
 		n.SetString(YAML(n.Value))
 	case n.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {

@@ -37,7 +37,8 @@ func announcedOf(vips []announce.VIP) []Announced {
 func (s *Status) Waits() string {
 	for _, a := range s.Announced {
 		if !a.Until.IsZero() && s.Sync.Running == nil {
-			return fmt.Sprintf("%s was withdrawn, and is served for %v more, until routers know", a.Address, a.Until.Sub(s.Time).Round(time.Second))
+			return fmt.Sprintf("%s was withdrawn, and is served for %v more, until routers know", a.Address,
+				a.Until.Sub(s.Time).Round(time.Second))
 		}
 	}
 	return s.Sync.Now()

@@ -26,10 +26,12 @@ type checks struct {
 // newChecks returns nil if nothing but the table decides on endpoints.
 func newChecks(in Input) *checks {
 	v := in.Health
-	if v == nil || len(v.Known.Verdicts.Of) == 0 && len(v.Known.Overrides) == 0 && !v.Table.Services.ContainsFunc(hasBackup) {
+	if v == nil || len(v.Known.Verdicts.Of) == 0 && len(v.Known.Overrides) == 0 &&
+		!v.Table.Services.ContainsFunc(hasBackup) {
 		return nil
 	}
-	c := &checks{in: in, view: v, explain: health.NewExplainer(v.Known, v.Now), groups: map[string][]health.Group{}, seen: map[health.Key]bool{}}
+	c := &checks{in: in, view: v, explain: health.NewExplainer(v.Known, v.Now), groups: map[string][]health.Group{},
+		seen: map[health.Key]bool{}}
 	for _, u := range v.Unusual {
 		name := v.Table.Services.At(u.Service).DisplayName()
 		c.groups[name] = append(c.groups[name], u.Group)
@@ -57,7 +59,8 @@ func (c *checks) service(s *Service, from *sources.Service) {
 	}
 	s.Health = &ServiceHealth{Groups: []HealthGroup{}}
 	for _, g := range c.groups[s.Name] {
-		s.Health.Groups = append(s.Health.Groups, HealthGroup{g.Port, kernel.Proto(g.Protocol).String(), familyOf(g.IPv6).String(), HealthMode(g.Mode.String()), g.Up, g.Of})
+		s.Health.Groups = append(s.Health.Groups, HealthGroup{g.Port, kernel.Proto(g.Protocol).String(),
+			familyOf(g.IPv6).String(), HealthMode(g.Mode.String()), g.Up, g.Of})
 	}
 	for i := range list {
 		c.endpoint(s, from, &list[i])
@@ -111,7 +114,8 @@ func (h *ServiceHealth) count(x *health.Explained) {
 // health describes the health of an endpoint.
 func (c *checks) health(x *health.Explained) *EndpointHealth {
 	in, v := c.in, &x.Verdict
-	h := &EndpointHealth{State: Unchecked, Cause: HealthCause(x.Cause.String()), Text: x.Text(c.view.Now), SourceWeight: x.Source, Override: in.override(x.Out)}
+	h := &EndpointHealth{State: Unchecked, Cause: HealthCause(x.Cause.String()), Text: x.Text(c.view.Now),
+		SourceWeight: x.Source, Override: in.override(x.Out)}
 	if h.Override == nil {
 		h.Override = in.override(x.Reweighed)
 	}
@@ -162,7 +166,8 @@ func (c *checks) certificate(x *health.Explained) {
 	if expires.Before(c.in.Now) {
 		when = "has expired"
 	}
-	c.expiring = append(c.expiring, fmt.Sprintf("the certificate of %s %s (%s)", x.Target, when, expires.UTC().Format(time.RFC3339)))
+	c.expiring = append(c.expiring, fmt.Sprintf("the certificate of %s %s (%s)", x.Target, when,
+		expires.UTC().Format(time.RFC3339)))
 }
 
 // warnings are about certificates, and about orders for endpoints that are in no table.
@@ -172,7 +177,8 @@ func (c *checks) warnings() []string {
 	}
 	list := c.expiring
 	if more := len(list) - maxCertificates; more > 0 {
-		list = append(list[:maxCertificates:maxCertificates], fmt.Sprintf("the certificates of %s more expire within %d days", sources.Count(more, "target"), warnDays))
+		list = append(list[:maxCertificates:maxCertificates],
+			fmt.Sprintf("the certificates of %s more expire within %d days", sources.Count(more, "target"), warnDays))
 	}
 	list = append(list, c.odd[:min(len(c.odd), maxCertificates)]...)
 	if more := len(c.odd) - maxCertificates; more > 0 {
@@ -180,7 +186,8 @@ func (c *checks) warnings() []string {
 	}
 	for _, o := range c.view.Known.Overrides {
 		if !o.Unmatched.IsZero() {
-			list = append(list, fmt.Sprintf("override %s: no table has had an endpoint for it since %s; it is dropped after 24 hours", c.line(&o), c.in.at(o.Unmatched).Format(time.RFC3339)))
+			list = append(list, fmt.Sprintf("override %s: no table has had an endpoint for it since %s; it is dropped after "+
+				"24 hours", c.line(&o), c.in.at(o.Unmatched).Format(time.RFC3339)))
 		}
 	}
 	return list
@@ -196,7 +203,8 @@ func (c *checks) all(services []Service) *Health {
 	}
 	v := c.view
 	h := &Health{
-		Targets: len(v.Known.Verdicts.Of), States: map[HealthState]int{}, Blind: v.Blind, Held: c.in.at(v.Holding), Overrides: []Override{},
+		Targets: len(v.Known.Verdicts.Of), States: map[HealthState]int{}, Blind: v.Blind, Held: c.in.at(v.Holding),
+		Overrides:   []Override{},
 		ExecWaiting: v.Probes.Overdue, ExecWaitingSince: c.in.at(v.Probes.OverdueSince),
 		Probes: Probes{
 			Started: v.Probes.Started, Void: v.Probes.Void, InFlight: v.Probes.InFlight,

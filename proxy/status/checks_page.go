@@ -13,8 +13,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
-// Checks returns the status now with the named services alone, or all of them without names. It has no endpoint that the
-// table alone decides on. The others have the times of their next probes.
+// Checks returns the status now with the named services alone, or all of them without names. It has no
+// endpoint that the table alone decides on. The others have the times of their next probes.
 func (r *Reader) Checks(ctx context.Context, names []string) Status {
 	st := r.Status(ctx)
 	wanted := st.allNamed(names)

@@ -36,7 +36,8 @@ const (
 func connSyncOf(now *kernel.State, in *Input, faults []Fault) []ConnSync {
 	var all []ConnSync
 	for _, d := range now.Daemons {
-		c := ConnSync{Role: d.Role.String(), Link: d.Link, ID: d.ID, Group: d.Group, Port: d.Port, TTL: d.TTL, State: ConnSyncRunning}
+		c := ConnSync{Role: d.Role.String(), Link: d.Link, ID: d.ID, Group: d.Group, Port: d.Port, TTL: d.TTL,
+			State: ConnSyncRunning}
 		same := func(o kernel.SyncDaemon) bool { return o.Role == d.Role }
 		switch {
 		case in.Snapshot.Succeeded.IsZero() && !errors.As(in.Snapshot.Report.Err, new(*kernel.ApplyError)):
@@ -65,5 +66,6 @@ func (p *page) connSync() string {
 		}
 		roles = append(roles, role)
 	}
-	return fmt.Sprintf("connection sync: %s on %s, id %d, group %s", strings.Join(roles, " and "), all[0].Link, all[0].ID, netip.AddrPortFrom(all[0].Group, all[0].Port))
+	return fmt.Sprintf("connection sync: %s on %s, id %d, group %s", strings.Join(roles, " and "), all[0].Link, all[0].ID,
+		netip.AddrPortFrom(all[0].Group, all[0].Port))
 }

@@ -26,7 +26,9 @@ type VirtualCounter interface {
 
 // trafficOf is the traffic of a virtual server.
 func trafficOf(c kernel.Counters, k kernel.VirtualKey) Traffic {
-	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	i, found := slices.BinarySearchFunc(c.Virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int {
+		return v.Key.Compare(k)
+	})
 	if !found {
 		return Traffic{}
 	}

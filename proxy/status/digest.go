@@ -38,12 +38,14 @@ func (b *builder) digests() {
 	}
 }
 
-// digestOf returns the digest of all services, "" if none has one. They are in the order of their full names: nodes that
-// have them from different sources have equal digests.
+// digestOf returns the digest of all services, "" if none has one. They are in the order of their full names:
+// nodes that have them from different sources have equal digests.
 func digestOf(services []Service) string {
 	if slices.ContainsFunc(services, func(s Service) bool { return strings.Contains(s.Name, "/") }) {
 		services = slices.Clone(services)
-		kernel.SortStableFunc(services, func(a, b Service) int { return strings.Compare(sources.FullName(a.Name), sources.FullName(b.Name)) })
+		kernel.SortStableFunc(services, func(a, b Service) int {
+			return strings.Compare(sources.FullName(a.Name), sources.FullName(b.Name))
+		})
 	}
 	var all []kernel.Digest
 	for i := range services {
@@ -68,7 +70,8 @@ func (p *page) digestPage() {
 		s := &p.st.Services[i]
 		for j := range s.Virtuals {
 			v := &s.Virtuals[j]
-			c.Row(text(s.Name), text(v.full()), text(v.way()), number(screen.Count(uint64(v.Backends))), text(dash(v.Digest)), text(dash(s.Digest)))
+			c.Row(text(s.Name), text(v.full()), text(v.way()), number(screen.Count(uint64(v.Backends))), text(dash(v.Digest)),
+				text(dash(s.Digest)))
 		}
 	}
 	if p.Service == "" {

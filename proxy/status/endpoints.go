@@ -77,13 +77,16 @@ func (b *builder) drains() {
 // removed is an endpoint that is not in the table.
 func (b *builder) removed(x *frontend.Front, addr netip.AddrPort) Endpoint {
 	port := &b.f.Service(x).Ports[x.Port]
-	return Endpoint{Address: addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, State: EndpointUnused, port: int(x.Port)}
+	return Endpoint{Address: addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, State: EndpointUnused,
+		port: int(x.Port)}
 }
 
 // timeout is how long a real server of a virtual server may drain; 0 = until its
 // last connection ends.
 func timeout(p kernel.Policy, k kernel.VirtualKey) time.Duration {
-	i, own := slices.BinarySearchFunc(p.Drains, k, func(d kernel.VirtualDrain, k kernel.VirtualKey) int { return d.Virtual.Compare(k) })
+	i, own := slices.BinarySearchFunc(p.Drains, k, func(d kernel.VirtualDrain, k kernel.VirtualKey) int {
+		return d.Virtual.Compare(k)
+	})
 	if own {
 		return p.Drains[i].Timeout
 	}

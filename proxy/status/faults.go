@@ -15,14 +15,16 @@ import (
 func (b *builder) conflicts() []Conflict {
 	list := []Conflict{}
 	for _, c := range b.in.History.conflicts {
-		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.AddrPort(), Proto: c.Want.Key.Proto.String(), Text: c.String()})
+		list = append(list, Conflict{Service: b.nameAt(c.Want.Key), Address: c.Want.Key.AddrPort(),
+			Proto: c.Want.Key.Proto.String(), Text: c.String()})
 	}
 	for _, t := range b.in.History.taken {
 		for i := range b.services {
 			s := &b.services[i]
 			j := slices.IndexFunc(s.Virtuals, func(v Virtual) bool { return v.Address.Addr() == t.Addr && v.Conflict != "" })
 			if j >= 0 {
-				list = append(list, Conflict{Service: s.Name, Address: s.Virtuals[j].Address, Proto: s.Virtuals[j].Protocol, Text: t.String()})
+				list = append(list, Conflict{Service: s.Name, Address: s.Virtuals[j].Address, Proto: s.Virtuals[j].Protocol,
+					Text: t.String()})
 				break // one line for each VIP
 			}
 		}
@@ -34,7 +36,8 @@ func (b *builder) conflicts() []Conflict {
 func (b *builder) faults() []Fault {
 	list := []Fault{}
 	for _, f := range b.in.History.faults {
-		list = append(list, Fault{Op: f.text, Service: b.serviceOf(f.op.Object), Error: f.err, Since: b.in.at(f.since), Count: f.count})
+		list = append(list, Fault{Op: f.text, Service: b.serviceOf(f.op.Object), Error: f.err, Since: b.in.at(f.since),
+			Count: f.count})
 	}
 	return list
 }
@@ -67,7 +70,9 @@ func (b *builder) nameOf(vip netip.Addr) string {
 // of these to Refused.
 func attach(services []Service, faults []Fault) {
 	for _, f := range faults {
-		i, _ := slices.BinarySearchFunc(services, f.Service, func(s Service, name string) int { return cmp.Compare(s.Name, name) })
+		i, _ := slices.BinarySearchFunc(services, f.Service, func(s Service, name string) int {
+			return cmp.Compare(s.Name, name)
+		})
 		for ; i < len(services) && services[i].Name == f.Service; i++ {
 			s := &services[i]
 			if s.State == LeftOut {

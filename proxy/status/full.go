@@ -5,9 +5,10 @@ import "github.com/svcproxy/svcproxy/kernel"
 // reals is a set of real servers.
 type reals map[kernel.RealKey]struct{}
 
-// fullReals returns the wanted real servers that get no new connections because they have too many: from Upper on, until
-// there are fewer than Lower (ip_vs_bind_dest, ip_vs_unbind_dest). IPVS does not tell which these are. So one that has
-// fewer than Upper is full if the last reading found it full. want and the counters are sorted.
+// fullReals returns the wanted real servers that get no new connections because they have too many: from
+// Upper on, until there are fewer than Lower (ip_vs_bind_dest, ip_vs_unbind_dest). IPVS does not tell which
+// these are. So one that has fewer than Upper is full if the last reading found it full. want and the
+// counters are sorted.
 func fullReals(last reals, want kernel.Reals, c kernel.Counters) reals {
 	full := reals{}
 	have := c.Reals

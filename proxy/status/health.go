@@ -188,7 +188,8 @@ func (in Input) override(o *health.Override) *Override {
 		return nil
 	}
 	d := Override{
-		Target: o.In(in.Health.Table), Service: in.Health.Table.DisplayName(o.Service), Verb: string(o.Verb), By: o.By, UID: o.UID, Why: o.Why,
+		Target: o.In(in.Health.Table), Service: in.Health.Table.DisplayName(o.Service), Verb: string(o.Verb), By: o.By,
+		UID: o.UID, Why: o.Why,
 		Since: in.at(o.Made), Until: in.at(o.Until), Unmatched: in.at(o.Unmatched),
 	}
 	if o.Verb == health.Reweigh {

@@ -112,7 +112,8 @@ func (h *EndpointHealth) short() string {
 
 // line names the order: `10.2.1.10 drained by root: "kernel upgrade"`.
 func (o *Override) line() string {
-	text := o.Target + " " + map[health.Verb]string{health.Drain: "drained", health.Disable: "disabled", health.Reweigh: "weight " + o.Weight}[health.Verb(o.Verb)]
+	text := o.Target + " " + map[health.Verb]string{health.Drain: "drained", health.Disable: "disabled",
+		health.Reweigh: "weight " + o.Weight}[health.Verb(o.Verb)]
 	if o.By != "" {
 		text += " by " + o.By
 	}

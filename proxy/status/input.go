@@ -43,9 +43,11 @@ func New(in Input) Status {
 		in.Snapshot = &proxy.Snapshot{}
 	}
 	st := Status{
-		Time: in.Now.UTC(), Daemon: in.daemon(), Healthy: in.Healthy, Warnings: append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
+		Time: in.Now.UTC(), Daemon: in.daemon(), Healthy: in.Healthy,
+		Warnings:  append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
 		Uncounted: in.Snapshot.ByRules(),
-		Sync:      syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{}, Conntrack: flowsOf(in.Counters),
+		Sync:      syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{},
+		Conntrack: flowsOf(in.Counters),
 	}
 	for _, s := range in.Sources {
 		st.Sources = append(st.Sources, in.source(s))
@@ -96,7 +98,8 @@ func (in Input) change(c *Change) *Change {
 
 // source describes a source and its errors.
 func (in Input) source(s proxy.SourceState) Source {
-	from := Source{Name: s.Name, Delivered: s.Delivered, Progress: s.Progress, Since: in.at(s.Since), Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
+	from := Source{Name: s.Name, Delivered: s.Delivered, Progress: s.Progress, Since: in.at(s.Since),
+		Errors: sourceErrors(s.Err), Stale: []Stale{}, Unserved: []string{}}
 	var rejected *sources.RejectedError
 	if errors.As(s.Err, &rejected) {
 		for _, f := range rejected.Stale {

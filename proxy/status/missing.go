@@ -22,7 +22,9 @@ func (m *missing) virtual(k kernel.VirtualKey) bool {
 	if !m.counted {
 		return false
 	}
-	_, found := slices.BinarySearchFunc(m.virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int { return v.Key.Compare(k) })
+	_, found := slices.BinarySearchFunc(m.virtuals, k, func(v kernel.VirtualCounters, k kernel.VirtualKey) int {
+		return v.Key.Compare(k)
+	})
 	return !found
 }
 

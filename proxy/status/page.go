@@ -36,7 +36,8 @@ func (p *page) columns(c *screen.Columns) {
 // overview writes the daemon, what is wrong, and a row for each service.
 func (p *page) overview() {
 	st := p.st
-	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.connSync(), p.health(), p.announced(), p.lastSync(), p.lastChange()} {
+	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.connSync(), p.health(), p.announced(),
+		p.lastSync(), p.lastChange()} {
 		if text != "" {
 			p.line(screen.Plain, "%s", text)
 		}
@@ -77,11 +78,13 @@ func (p *page) counts() string {
 	if p.st.Uncounted { // there are only rules
 		virtual, real = "served address", "backend"
 	}
-	text := fmt.Sprintf("%s, %s, %s", sources.Count(t.Services, "service"), sources.Count(t.Virtuals, virtual), sources.Count(t.Reals, real))
+	text := fmt.Sprintf("%s, %s, %s", sources.Count(t.Services, "service"), sources.Count(t.Virtuals, virtual),
+		sources.Count(t.Reals, real))
 	for _, n := range []struct {
 		of   int
 		what string
-	}{{t.Draining, "draining"}, {t.Missing, "missing in the kernel"}, {t.Empty, "without backends"}, {t.LeftOut, "left out"}} {
+	}{{t.Draining, "draining"}, {t.Missing, "missing in the kernel"}, {t.Empty, "without backends"},
+		{t.LeftOut, "left out"}} {
 		if n.of > 0 {
 			text += fmt.Sprintf(", %d %s", n.of, n.what)
 		}
@@ -90,7 +93,8 @@ func (p *page) counts() string {
 }
 
 func (p *page) connections() string {
-	text := fmt.Sprintf("connections: %s active, %s inactive", p.st.Count(p.st.Totals.Active), p.st.Count(p.st.Totals.Inactive))
+	text := fmt.Sprintf("connections: %s active, %s inactive", p.st.Count(p.st.Totals.Active),
+		p.st.Count(p.st.Totals.Inactive))
 	if p.st.Uncounted {
 		text = "connections: not counted in mode " + p.st.Daemon.Mode
 	}
@@ -117,7 +121,8 @@ func (p *page) lastChange() string {
 	if c == nil {
 		return ""
 	}
-	text := fmt.Sprintf("last change: %s ago (%s, +%d ~%d -%d, in %s)", p.ago(c.Acknowledged), c.Cause, c.Add, c.Change, c.Remove, length(c.TotalSeconds))
+	text := fmt.Sprintf("last change: %s ago (%s, +%d ~%d -%d, in %s)", p.ago(c.Acknowledged), c.Cause, c.Add, c.Change,
+		c.Remove, length(c.TotalSeconds))
 	if d := p.st.Sync.Drift; d != nil {
 		text += fmt.Sprintf(", last drift: %s ago", p.ago(d.Acknowledged))
 	}
@@ -170,7 +175,8 @@ func (p *page) faults(faults []Fault) []string {
 		if n > 1 {
 			op += fmt.Sprintf(" and %d more", n-1)
 		}
-		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, op, f.Error, sources.Count(f.Count, "time"), p.ago(f.Since)))
+		lines = append(lines, fmt.Sprintf("%s%s: %s (%s, since %s ago)", of, op, f.Error, sources.Count(f.Count, "time"),
+			p.ago(f.Since)))
 		i += n
 	}
 	if more := p.st.Totals.Faults - len(faults); more > 0 && p.Service == "" && len(faults) > 0 {
@@ -203,7 +209,8 @@ func (p *page) table() {
 	}
 	c.Heading(heading...)
 	for _, s := range p.rows() {
-		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)), s.Cell()}
+		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()),
+			number(p.st.Count(s.Active)), s.Cell()}
 		if p.st.Health != nil {
 			row = slices.Insert(row, 5, s.Health.Cell())
 		}
@@ -215,13 +222,15 @@ func (p *page) table() {
 // wide writes a wide row for each service.
 func (p *page) wide() {
 	c := &screen.Columns{Elastic: []int{9, 10, 0}}
-	heading := []string{"SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT", "STATE", "ORIGIN"}
+	heading := []string{"SERVICE", "TYPE", "ADDRESS", ">BACKENDS", ">ACTIVE", ">INACTIVE", ">TOTAL", ">IN", ">OUT",
+		"STATE", "ORIGIN"}
 	if p.st.Health != nil {
 		c.Elastic, heading = []int{10, 9, 11, 0}, slices.Insert(heading, 9, "HEALTH")
 	}
 	c.Heading(heading...)
 	for _, s := range p.rows() {
-		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()), number(p.st.Count(s.Active)),
+		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()),
+			number(p.st.Count(s.Active)),
 			number(p.st.Count(s.Inactive)), number(p.st.Count(Count(s.Traffic.Connections))),
 			number(p.st.bytes(s.Traffic.InBytes)), number(p.st.bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin)}
 		if p.st.Health != nil {

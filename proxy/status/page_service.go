@@ -38,7 +38,8 @@ func (p *page) groups(s *Service) {
 	}
 	for i := range s.Health.Groups {
 		g := &s.Health.Groups[i]
-		p.list("health", g.Mode.Style(), []string{fmt.Sprintf("port %s, %s: %s: %s", cmp.Or(g.Port, "-"), g.Family, g.text(), g.Mode.Meaning())})
+		p.list("health", g.Mode.Style(), []string{fmt.Sprintf("port %s, %s: %s: %s", cmp.Or(g.Port, "-"), g.Family, g.text(),
+			g.Mode.Meaning())})
 	}
 }
 
@@ -78,7 +79,8 @@ func (p *page) virtuals(s *Service) {
 			state.Text += ", on " + v.Link
 		}
 		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(string(v.Kind)), text(v.way()), number(fmt.Sprint(v.Backends)),
-			number(p.st.Count(Count(v.Traffic.Connections))), number(p.st.bytes(v.Traffic.InBytes)), number(p.st.bytes(v.Traffic.OutBytes)), state)
+			number(p.st.Count(Count(v.Traffic.Connections))), number(p.st.bytes(v.Traffic.InBytes)),
+			number(p.st.bytes(v.Traffic.OutBytes)), state)
 	}
 	p.columns(c)
 }
@@ -97,8 +99,10 @@ func (p *page) endpoints(s *Service) {
 		if t := e.Traffic; t != nil {
 			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
 		}
-		row := []screen.Cell{text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")), number(e.weight()),
-			number(p.st.Count(e.Active)), number(p.st.Count(e.Inactive)), number(total), number(in), number(out), e.Cell(p.st.Time)}
+		row := []screen.Cell{text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")),
+			number(e.weight()),
+			number(p.st.Count(e.Active)), number(p.st.Count(e.Inactive)), number(total), number(in), number(out),
+			e.Cell(p.st.Time)}
 		if s.Health != nil {
 			row = append(row, e.Health.Cell())
 		}

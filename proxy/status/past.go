@@ -115,7 +115,8 @@ func (p *Past) grown(now []kernel.VirtualCounters) {
 		}
 		if is != was {
 			p.busy[v.Key] = Traffic{
-				Connections: is.Connections - was.Connections, InBytes: is.InBytes - was.InBytes, OutBytes: is.OutBytes - was.OutBytes,
+				Connections: is.Connections - was.Connections, InBytes: is.InBytes - was.InBytes,
+				OutBytes: is.OutBytes - was.OutBytes,
 			}
 		}
 	}

@@ -31,7 +31,8 @@ func problems(st *Status) []string {
 	}
 	if n := st.Totals.Missing; n > 0 {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.State == Missing })
-		add("the kernel lacks something of %s, first %s: %s", sources.Count(n, "service"), st.Services[i].Name, st.Services[i].Reason)
+		add("the kernel lacks something of %s, first %s: %s", sources.Count(n, "service"), st.Services[i].Name,
+			st.Services[i].Reason)
 	}
 	switch text, available := st.Daemon.SteppedDown(), st.Daemon.AvailableMode; {
 	case text != "" && available != "":
@@ -96,6 +97,7 @@ func healthProblems(st *Status, add func(format string, args ...any)) {
 	}
 	if h.Panic > 0 {
 		i := slices.IndexFunc(st.Services, func(s Service) bool { return s.Health.Panics() })
-		add("%s in panic, first %s: %s", sources.Count(h.Panic, "service"), st.Services[i].Name, st.Services[i].Health.panics())
+		add("%s in panic, first %s: %s", sources.Count(h.Panic, "service"), st.Services[i].Name,
+			st.Services[i].Health.panics())
 	}
 }

@@ -53,7 +53,8 @@ func (r *Reader) Status(ctx context.Context) Status {
 	if r.Counters != nil {
 		var err error
 		if in.Counters, in.Full, err = r.counters(ctx, in.Snapshot); err != nil {
-			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)], fmt.Sprintf("connections are not up to date: %v", err))
+			in.Warnings = append(in.Warnings[:len(in.Warnings):len(in.Warnings)],
+				fmt.Sprintf("connections are not up to date: %v", err))
 		}
 		in.Counted = err == nil && r.comparable(in.Snapshot, in.Running)
 	}

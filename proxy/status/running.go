@@ -11,7 +11,8 @@ func runningOf(r *proxy.Running, now time.Time) *Running {
 	if r == nil {
 		return nil
 	}
-	return &Running{Cause: string(r.Cause), Seconds: seconds(now.Sub(r.Start)), Done: r.Done, Steps: r.Of, VIPs: r.VIPs, NewVIPs: r.NewVIPs, Text: r.String(), long: r.Long()}
+	return &Running{Cause: string(r.Cause), Seconds: seconds(now.Sub(r.Start)), Done: r.Done, Steps: r.Of, VIPs: r.VIPs,
+		NewVIPs: r.NewVIPs, Text: r.String(), long: r.Long()}
 }
 
 // Now says how far the sync in progress is, or else how the last one ended.

@@ -93,8 +93,8 @@ type Endpoint struct {
 	Active   Count          `json:"active,omitzero"`
 	Inactive Count          `json:"inactive,omitzero"`
 	Drain    *Drain         `json:"drain,omitempty"`
-	// Full: at an address of the service it has its maxConnections, or had them and waits for resumeConnections. So it gets
-	// no new ones there.
+	// Full: at an address of the service it has its maxConnections, or had them and waits for
+	// resumeConnections. So it gets no new ones there.
 	Full bool `json:"full,omitempty"`
 	// Health says why it has its weight; nil if the table alone decides on it.
 	Health *EndpointHealth `json:"health,omitempty"`

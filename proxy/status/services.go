@@ -99,7 +99,8 @@ func (b *builder) virtuals() {
 		x := &b.f.Fronts[i]
 		s := &b.services[x.Service]
 		v := Virtual{
-			Address: x.Key.AddrPort(), Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name, Kind: kindOf(x.Traits),
+			Address: x.Key.AddrPort(), Protocol: x.Key.Proto.String(), Port: b.f.Service(x).Ports[x.Port].Name,
+			Kind:      kindOf(x.Traits),
 			Scheduler: b.scheduler(x), Missing: missing.virtual(x.Key), Traffic: trafficOf(b.in.Counters, x.Key),
 			Backends: int(b.f.Counts(x).Serving), port: int(x.Port),
 		}

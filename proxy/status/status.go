@@ -78,8 +78,8 @@ type Fallback struct {
 	Hint   string `json:"hint"`   // what brings it
 }
 
-// SteppedDown says that preferred modes could not be used, and what brings them; "" if the mode is the best or was asked
-// for.
+// SteppedDown says that preferred modes could not be used, and what brings them; "" if the mode is the best
+// or was asked for.
 func (d *Daemon) SteppedDown() string {
 	if len(d.Fallbacks) == 0 {
 		return ""

@@ -69,9 +69,11 @@ const maxHeadLines = 3
 // head is the daemon, its totals, its problems and its drains.
 func (v topView) head(st *Status, total rates) []string {
 	lines := []string{
-		fmt.Sprintf("svcproxy %s on %s  %s  up %s", st.Daemon.Version, st.Daemon.Node, st.Time.Local().Format(time.TimeOnly), screen.Age(st.Time.Sub(st.Daemon.Started))),
+		fmt.Sprintf("svcproxy %s on %s  %s  up %s", st.Daemon.Version, st.Daemon.Node, st.Time.Local().Format(time.TimeOnly),
+			screen.Age(st.Time.Sub(st.Daemon.Started))),
 		fmt.Sprintf("connections: %s active, %s inactive, %s new/s; in %s/s, out %s/s",
-			st.Count(st.Totals.Active), st.Count(st.Totals.Inactive), total.text(total.conns, 1000), total.text(total.in, 1024), total.text(total.out, 1024)),
+			st.Count(st.Totals.Active), st.Count(st.Totals.Inactive), total.text(total.conns, 1000), total.text(total.in, 1024),
+			total.text(total.out, 1024)),
 	}
 	for i := range lines {
 		lines[i] = v.line(lines[i], screen.Plain)
@@ -120,12 +122,14 @@ func (v topView) body(rows []serviceRates, st *Status) []string {
 		c.Row(row...)
 	}
 	for _, r := range rows[min(v.first, len(rows)):] {
-		add(append(r.rates.cells(r.Name), number(st.Count(r.Active)), number(st.Count(r.Inactive)), number(r.Backends.String()), r.Service.Cell()), r.Service.Health.Cell())
+		add(append(r.rates.cells(r.Name), number(st.Count(r.Active)), number(st.Count(r.Inactive)),
+			number(r.Backends.String()), r.Service.Cell()), r.Service.Health.Cell())
 		if !v.endpoints {
 			continue
 		}
 		for _, e := range r.endpoints {
-			add(append(e.rates.cells("  "+e.Address.String()), number(st.Count(e.Active)), number(st.Count(e.Inactive)), text(""), e.Endpoint.Cell(st.Time)), e.Endpoint.Health.Cell())
+			add(append(e.rates.cells("  "+e.Address.String()), number(st.Count(e.Active)), number(st.Count(e.Inactive)),
+				text(""), e.Endpoint.Cell(st.Time)), e.Endpoint.Health.Cell())
 		}
 	}
 	return c.Lines(v.width, v.colours)
@@ -133,7 +137,8 @@ func (v topView) body(rows []serviceRates, st *Status) []string {
 
 // cells are a name and its rates.
 func (r rates) cells(name string) []screen.Cell {
-	return []screen.Cell{text(name), number(r.text(r.conns, 1000)), number(r.text(r.in, 1024)), number(r.text(r.out, 1024))}
+	return []screen.Cell{text(name), number(r.text(r.conns, 1000)), number(r.text(r.in, 1024)),
+		number(r.text(r.out, 1024))}
 }
 
 // text is a rate, or a dash if it is not known.

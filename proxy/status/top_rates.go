@@ -54,7 +54,8 @@ func endpointRatesOf(now, before *Service, seconds float64) []endpointRates {
 		same := func(b Endpoint) bool {
 			return b.Address == e.Address && b.Protocol == e.Protocol && b.Port == e.Port
 		}
-		if at := slices.IndexFunc(before.Endpoints, same); at >= 0 && e.Traffic != nil && before.Endpoints[at].Traffic != nil {
+		if at := slices.IndexFunc(before.Endpoints, same); at >= 0 && e.Traffic != nil &&
+			before.Endpoints[at].Traffic != nil {
 			list[i].rates = ratesOf(*e.Traffic, *before.Endpoints[at].Traffic, seconds)
 		}
 	}
@@ -74,7 +75,9 @@ func serviceRatesOf(now, before *Status) ([]serviceRates, rates) {
 		s := &now.Services[i]
 		rows[i].Service = s
 		// A new service has no rate yet.
-		at, found := slices.BinarySearchFunc(before.Services, s.Name, func(s Service, name string) int { return cmp.Compare(s.Name, name) })
+		at, found := slices.BinarySearchFunc(before.Services, s.Name, func(s Service, name string) int {
+			return cmp.Compare(s.Name, name)
+		})
 		if !found {
 			rows[i].endpoints = endpointRatesOf(s, &Service{}, 0)
 			continue

@@ -38,7 +38,9 @@ func (b *builder) totals(list []Service) Totals {
 func unbound(taken []kernel.Taken, want *kernel.State) (addrs, routes int) {
 	seen := make(map[netip.Addr]bool)
 	for _, t := range taken { // a VIP is listed once for each link
-		_, routed := slices.BinarySearchFunc(want.Routes, t.Addr, func(r kernel.Route, a netip.Addr) int { return r.Addr.Compare(a) })
+		_, routed := slices.BinarySearchFunc(want.Routes, t.Addr, func(r kernel.Route, a netip.Addr) int {
+			return r.Addr.Compare(a)
+		})
 		switch {
 		case seen[t.Addr]:
 		case routed:

@@ -1,5 +1,6 @@
-// Package conns bounds the open connections of a server, and the large answers that it makes at a time. An open
-// connection takes some 20 KB, even if it is idle. The HTTP listeners and the control socket use it, and neither imports the other.
+// Package conns bounds the open connections of a server, and the large answers that it makes at a time. An
+// open connection takes some 20 KB, even if it is idle. The HTTP listeners and the control socket use it, and
+// neither imports the other.
 //
 // If there are too many connections, the client with the most loses the one that has been idle the longest. So
 // a new client is always served, however many connections others keep open.

@@ -12,8 +12,9 @@ import (
 // since v1.28.
 const weightHeader = "X-Load-Balancing-Endpoint-Weight"
 
-// writeCheck answers any request to a health check node port: 200 if the node should get the service's traffic, 503 if not. Body and headers
-// are byte for byte kube-proxy's, because some probes compare them. A node that is not eligible also says that.
+// writeCheck answers any request to a health check node port: 200 if the node should get the service's
+// traffic, 503 if not. Body and headers are byte for byte kube-proxy's, because some probes compare them. A
+// node that is not eligible also says that.
 func writeCheck(w http.ResponseWriter, c frontend.HealthCheck, healthy, eligible bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -42,6 +43,7 @@ func checkBody(c frontend.HealthCheck, healthy, eligible bool) []byte {
 		LocalEndpoints      int     `json:"localEndpoints"`
 		ServiceProxyHealthy bool    `json:"serviceProxyHealthy"`
 		NodeEligible        *bool   `json:"nodeEligible,omitempty"`
-	}{service{c.Namespace, c.Name}, c.LocalEndpoints, healthy, node}, "", "\t") // strings, a number and a bool always have JSON
+		// strings, a number and a bool always have JSON
+	}{service{c.Namespace, c.Name}, c.LocalEndpoints, healthy, node}, "", "\t")
 	return body
 }

@@ -15,7 +15,8 @@ import (
 func forHosts(allowed func(name string) bool, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := hostName(r.Host); name != "" && !isAddress(name) && !allowed(name) {
-			http.Error(w, fmt.Sprintf("this listener is not %.80q: ask for an address or the node's name, or add this name to metricsAllowedHosts", name),
+			http.Error(w, fmt.Sprintf("this listener is not %.80q: ask for an address or the node's name, or add this name to "+
+				"metricsAllowedHosts", name),
 				http.StatusMisdirectedRequest)
 			return
 		}

@@ -25,7 +25,8 @@ func lists() []byte {
 	export(&b, "healthLooks", status.HealthStates())
 	export(&b, "causeLooks", status.HealthCauses())
 	export(&b, "modeLooks", status.HealthModes())
-	constant(&b, "sourceNames", map[string]string{sources.Files: strings.TrimPrefix(sources.WordsFor(sources.Files).Name, "the ")})
+	constant(&b, "sourceNames", map[string]string{sources.Files: strings.TrimPrefix(sources.WordsFor(sources.Files).Name,
+		"the ")})
 	return b.Bytes()
 }
 

@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// MaxMaking bounds the answers that a Making makes at the same time. A whole status takes tens of milliseconds and megabytes
-// with thousands of services. So clients can use processors, but not all of the node's memory.
+// MaxMaking bounds the answers that a Making makes at the same time. A whole status takes tens of
+// milliseconds and megabytes with thousands of services. So clients can use processors, but not all of the
+// node's memory.
 const MaxMaking = 2
 
 // Making makes large answers in memory, a few at a time, before they are sent. So a client that does not read delays no
@@ -17,7 +18,8 @@ type Making chan struct{}
 // NewMaking returns a Making that makes nothing yet.
 func NewMaking() Making { return make(Making, MaxMaking) }
 
-// Answer makes the answer of a handler when there is room. It is nil if the request ended before: nothing was made then.
+// Answer makes the answer of a handler when there is room. It is nil if the request ended before: nothing was
+// made then.
 func (m Making) Answer(h http.Handler, w http.ResponseWriter, r *http.Request) *Answer {
 	select {
 	case m <- struct{}{}:

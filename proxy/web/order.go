@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// orders are the columns by which services can be sorted. Numbers have the largest first. A "-" in front of a name turns
-// the order around. Any other name is the usual order: trouble first.
+// orders are the columns by which services can be sorted. Numbers have the largest first. A "-" in front of a
+// name turns the order around. Any other name is the usual order: trouble first.
 var orders = map[string]func(r rates, a, b *status.Service) int{
 	"name":     func(_ rates, a, b *status.Service) int { return natural(a.Name, b.Name) },
 	"address":  func(_ rates, a, b *status.Service) int { return compareAddress(a, b) },

@@ -16,7 +16,8 @@ var page embed.FS
 
 // pagePolicy lets the page load its own files and ask this server, and nothing else. A script in a service's
 // name or an error's text does not run.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // servePage adds the files of the page to a mux.
 func servePage(mux *http.ServeMux) {

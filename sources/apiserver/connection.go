@@ -287,8 +287,8 @@ func (c *connection) fingerprint(paths ...string) (sum [sha256.Size]byte, err er
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// cause is an error without the kubeconfig's name, which the message has already, and without its text. The name of another
-// file stays.
+// cause is an error without the kubeconfig's name, which the message has already, and without its text. The
+// name of another file stays.
 func (c *connection) cause(err error) error {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) && pe.Path == c.o.Kubeconfig {
 		return pe.Err
@@ -327,7 +327,8 @@ var wire = sync.OnceValue(func() (w struct {
 // types registers only the types that are used: client-go's own scheme has a thousand.
 func types() *runtime.Scheme {
 	s := runtime.NewScheme()
-	s.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ServiceList{}, &corev1.Node{}, &corev1.NodeList{})
+	s.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Service{}, &corev1.ServiceList{}, &corev1.Node{},
+		&corev1.NodeList{})
 	s.AddKnownTypes(discoveryv1.SchemeGroupVersion, &discoveryv1.EndpointSlice{}, &discoveryv1.EndpointSliceList{})
 	for _, gv := range []schema.GroupVersion{corev1.SchemeGroupVersion, discoveryv1.SchemeGroupVersion} {
 		metav1.AddToGroupVersion(s, gv)

@@ -83,7 +83,8 @@ func (p *plugin) group() schema.GroupVersion {
 	return schema.FromAPIVersionAndKind(p.config.APIVersion, "").GroupVersion()
 }
 
-// authorize gives a transport the plugin's credentials. As in client-go, those in the kubeconfig itself take precedence.
+// authorize gives a transport the plugin's credentials. As in client-go, those in the kubeconfig itself take
+// precedence.
 func (p *plugin) authorize(t *transport.Config) {
 	if t.HasTokenAuth() || t.HasBasicAuth() || t.HasCertAuth() {
 		return

@@ -74,8 +74,8 @@ func (f *follower) watch(ctx context.Context, o metav1.ListOptions) (watch.Inter
 	}
 }
 
-// begin requests a watch once. It gives up if there is no answer: a proxy in between may take the request and then never
-// answer, and no timeout of the connection would end that.
+// begin requests a watch once. It gives up if there is no answer: a proxy in between may take the request and
+// then never answer, and no timeout of the connection would end that.
 func (f *follower) begin(ctx context.Context, at *access, o metav1.ListOptions) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(unanswered(o), cancel)

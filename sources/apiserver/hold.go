@@ -28,9 +28,11 @@ func (h *hold) text(resource string) string {
 		none = "none but those of default/kubernetes"
 	}
 	if h.first {
-		return fmt.Sprintf("%s: the API server has %s: nothing is removed until %s (sources.apiserver.emptyGrace)", resource, none, until)
+		return fmt.Sprintf("%s: the API server has %s: nothing is removed until %s (sources.apiserver.emptyGrace)", resource,
+			none, until)
 	}
-	return fmt.Sprintf("%s: the API server has %s, and had %d: not believed until %s (sources.apiserver.emptyGrace)", resource, none, h.had, until)
+	return fmt.Sprintf("%s: the API server has %s, and had %d: not believed until %s (sources.apiserver.emptyGrace)",
+		resource, none, h.had, until)
 }
 
 // holds are the present holds by resource.

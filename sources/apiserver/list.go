@@ -74,7 +74,8 @@ func (f *follower) pages(ctx context.Context, at *access, o metav1.ListOptions) 
 }
 
 // page requests one page.
-func (f *follower) page(ctx context.Context, at *access, o metav1.ListOptions, m *meter) (*internalversion.List, error) {
+func (f *follower) page(ctx context.Context, at *access, o metav1.ListOptions, m *meter) (*internalversion.List,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	list := f.kind.list()

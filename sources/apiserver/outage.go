@@ -136,7 +136,8 @@ func reason(resource, server string, err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired: // its own text changes with the time
 		return fmt.Sprintf("the certificate of %s has expired, or is not valid yet", server)
 	case errors.As(err, &untrusted):
-		return fmt.Sprintf("the certificate of %s is not trusted: %v: see certificate-authority in the kubeconfig", server, innermost(err))
+		return fmt.Sprintf("the certificate of %s is not trusted: %v: see certificate-authority in the kubeconfig", server,
+			innermost(err))
 	case errors.As(err, &remote) && remote.Op == "remote error":
 		return fmt.Sprintf("%s refuses the client certificate: %v", server, innermost(err))
 	case errors.As(err, &missing):
@@ -157,9 +158,11 @@ func reason(resource, server string, err error) string {
 func refusal(resource, server string, err error, code int32, message string) string {
 	switch code {
 	case http.StatusForbidden:
-		return fmt.Sprintf("%s: forbidden: %s: the account needs get, list and watch, see rbac.yaml", resource, brief(message))
+		return fmt.Sprintf("%s: forbidden: %s: the account needs get, list and watch, see rbac.yaml", resource,
+			brief(message))
 	case http.StatusUnauthorized:
-		return fmt.Sprintf("%s does not accept the credentials (401 Unauthorized): token or client certificate expired or not known there", server)
+		return fmt.Sprintf("%s does not accept the credentials (401 Unauthorized): token or client certificate expired or "+
+			"not known there", server)
 	case http.StatusTooManyRequests:
 		return fmt.Sprintf("%s has too many requests (429)", server)
 	case http.StatusNotFound:

@@ -48,8 +48,8 @@ func New(o Options) (*Source, error) {
 	return &Source{o: o, conn: conn}, nil
 }
 
-// Check reads the kubeconfig, and the files that it names, as New does, and returns what is wrong with them. It sends no
-// request and runs no plugin.
+// Check reads the kubeconfig, and the files that it names, as New does, and returns what is wrong with them.
+// It sends no request and runs no plugin.
 func Check(o Options) error {
 	c, err := connect(o)
 	if err != nil {

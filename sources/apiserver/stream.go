@@ -27,7 +27,8 @@ type stream struct {
 // observe passes a watch on. It ends the watch at an event with an object of another kind, which the reflector would
 // ignore for ever. It also ends it after longest: normally the API server does, but a proxy in between may have lost
 // the server and keep an idle watch open. At the end it calls cancel, which ends the request.
-func (f *follower) observe(w watch.Interface, cancel context.CancelFunc, m *meter, longest time.Duration) watch.Interface {
+func (f *follower) observe(w watch.Interface, cancel context.CancelFunc, m *meter,
+	longest time.Duration) watch.Interface {
 	s := &stream{Interface: w, out: make(chan watch.Event), done: make(chan struct{})}
 	s.stop = sync.OnceFunc(func() {
 		close(s.done)
@@ -128,7 +129,8 @@ func (f *follower) ended(err error) {
 	switch status := (apierrors.APIStatus)(nil); {
 	case err == nil:
 		err = errors.New(why)
-	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
 		why = fmt.Sprintf("%s: every watch is refused as expired by %s", f.kind.resource, host)
 	case errors.As(err, &status) && status.Status().Code != http.StatusInternalServerError:
 		why = reason(f.kind.resource, host, err)

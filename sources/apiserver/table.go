@@ -37,7 +37,8 @@ func (t *table) update(changes []change) bool {
 	for _, c := range changes {
 		s, problems, ok := t.convert(c)
 		at, had := t.Index(c.name.namespace, c.name.name)
-		news = news || had != ok || ok && !reflect.DeepEqual(*t.Services.At(at), s) || !slices.Equal(problems, t.problems[c.name])
+		news = news || had != ok || ok && !reflect.DeepEqual(*t.Services.At(at), s) ||
+			!slices.Equal(problems, t.problems[c.name])
 		stay = stay && had == ok
 		if had || ok {
 			edits = append(edits, edit{s, at, had, ok})
@@ -97,7 +98,8 @@ func (t *table) rewritten(edits []edit) sources.Table {
 // differing returns what differs between two services of one name that have the same index in their tables. Their
 // origins are equal.
 func differing(was, is sources.Service, at int) []sources.Change {
-	changes := sources.Compare(sources.Table{Services: sources.ServicesOf(was)}, sources.Table{Services: sources.ServicesOf(is)}).Changes
+	changes := sources.Compare(sources.Table{Services: sources.ServicesOf(was)},
+		sources.Table{Services: sources.ServicesOf(is)}).Changes
 	for i := range changes {
 		changes[i].Was, changes[i].Is = at, at
 	}

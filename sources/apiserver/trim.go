@@ -52,7 +52,8 @@ func service(s *corev1.Service) manifest.Service {
 	}
 	for i := range s.Spec.Ports {
 		p := &s.Spec.Ports[i]
-		port := manifest.ServicePort{Name: shared(p.Name), Protocol: shared(string(p.Protocol)), Port: p.Port, NodePort: p.NodePort}
+		port := manifest.ServicePort{Name: shared(p.Name), Protocol: shared(string(p.Protocol)), Port: p.Port,
+			NodePort: p.NodePort}
 		if p.TargetPort.Type == intstr.Int {
 			port.TargetPort = manifest.TargetPort(p.TargetPort.IntVal)
 		}
@@ -78,7 +79,8 @@ func slice(e *discoveryv1.EndpointSlice) *manifest.EndpointSlice {
 		end := manifest.Endpoint{
 			Addresses: p.Addresses,
 			Conditions: manifest.Conditions{
-				Ready: truth(p.Conditions.Ready), Serving: truth(p.Conditions.Serving), Terminating: truth(p.Conditions.Terminating),
+				Ready: truth(p.Conditions.Ready), Serving: truth(p.Conditions.Serving),
+				Terminating: truth(p.Conditions.Terminating),
 			},
 			NodeName: shared(value(p.NodeName)), Zone: shared(value(p.Zone)),
 		}

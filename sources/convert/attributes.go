@@ -53,10 +53,12 @@ func (v *virtual) flag(at sources.Origin, word string) {
 	}
 }
 
-// schedulerFlags returns the flags of sh and mh, 0 for those that svcproxy sets anyway. They are as configured: with others
-// the kernel's virtual server would be in conflict. check warns if the fallback is not among them.
+// schedulerFlags returns the flags of sh and mh, 0 for those that svcproxy sets anyway. They are as
+// configured: with others the kernel's virtual server would be in conflict. check warns if the fallback is
+// not among them.
 func (v *virtual) schedulerFlags() sources.SchedulerFlags {
-	usual, hashes := map[string]sources.SchedulerFlags{"sh": sources.FlagFallback, "mh": sources.FlagFallback | sources.FlagPort}[v.scheduler]
+	usual, hashes := map[string]sources.SchedulerFlags{"sh": sources.FlagFallback,
+		"mh": sources.FlagFallback | sources.FlagPort}[v.scheduler]
 	if !hashes || v.flags == usual {
 		return 0
 	}

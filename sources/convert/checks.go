@@ -9,8 +9,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// settle gives the virtual server the check that most of its backends have. In the other formats each backend has checks of
-// its own; here a service has one, which a backend may be left out of. A backend never gets the question of another one.
+// settle gives the virtual server the check that most of its backends have. In the other formats each backend
+// has checks of its own; here a service has one, which a backend may be left out of. A backend never gets the
+// question of another one.
 func (v *virtual) settle() {
 	for i := range v.reals {
 		r := &v.reals[i]
@@ -39,7 +40,8 @@ func (v *virtual) settle() {
 			r.unchecked = true
 		case !sameQuestion(r.check, v.check):
 			r.unchecked = true
-			v.noteChange(r.checkAt, "the check of %s differs from that of the service, which has one: %[1]s is not checked", r.addr)
+			v.noteChange(r.checkAt, "the check of %s differs from that of the service, which has one: %[1]s is not checked",
+				r.addr)
 		case *r.check != *v.check:
 			v.note(r.checkAt, "the check of %s has other times or counts than the service's, which it gets", r.addr)
 		}
@@ -59,9 +61,9 @@ func sameQuestion(a, b *sources.HealthCheck) bool {
 	return a == b || a != nil && b != nil && question(a) == question(b)
 }
 
-// place replaces the backend's own address and port in the arguments of its program by words that mean those of each
-// backend. A port that changes later, or that a mark leaves open, stays a number. Arguments that have the word for the address
-// are those of all backends: a number in them is not the backend's.
+// place replaces the backend's own address and port in the arguments of its program by words that mean those
+// of each backend. A port that changes later, or that a mark leaves open, stays a number. Arguments that have
+// the word for the address are those of all backends: a number in them is not the backend's.
 func (v *virtual) place(r *real) {
 	if r.check == nil || r.check.Probe.Args == "" || strings.Contains(r.check.Probe.Args, endpointAddress) {
 		return
@@ -85,8 +87,8 @@ const (
 	endpointPort    = "$SVCPROXY_PORT"
 )
 
-// placed returns an argument with the words for an address, wherever it stands alone, and for a port that is the argument or
-// follows the address.
+// placed returns an argument with the words for an address, wherever it stands alone, and for a port that is
+// the argument or follows the address.
 func placed(arg string, a netip.AddrPort) string {
 	port := strconv.Itoa(int(a.Port()))
 	if arg == port && a.Port() != 0 {
@@ -113,7 +115,8 @@ func placed(arg string, a netip.AddrPort) string {
 		b.WriteString(endpointAddress)
 		rest = after
 		for _, sep := range []string{":", "]:"} {
-			if digits, ok := strings.CutPrefix(after, sep+port); ok && a.Port() != 0 && !strings.ContainsAny(digits[:min(1, len(digits))], "0123456789") {
+			if digits, ok := strings.CutPrefix(after, sep+port); ok && a.Port() != 0 &&
+				!strings.ContainsAny(digits[:min(1, len(digits))], "0123456789") {
 				b.WriteString(sep + endpointPort)
 				rest = digits
 			}

@@ -50,7 +50,8 @@ type Note struct {
 	Changes bool // traffic would flow otherwise than it did
 }
 
-// message returns the text of a note. What comes from the configuration is in the arguments: secrets are left out of these.
+// message returns the text of a note. What comes from the configuration is in the arguments: secrets are left
+// out of these.
 func message(format string, args ...any) string {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -128,13 +129,16 @@ func Detect(data []byte) Format {
 func detectLine(line string, f []string) Format {
 	first := f[0]
 	switch {
-	case slices.Contains([]string{"-A", "-a", "-C", "--add-service", "--add-server", "--clear", "ipvsadm"}, strings.TrimPrefix(first, "/sbin/")):
+	case slices.Contains([]string{"-A", "-a", "-C", "--add-service", "--add-server", "--clear", "ipvsadm"},
+		strings.TrimPrefix(first, "/sbin/")):
 		return IPVSAdm
-	case slices.Contains([]string{"global_defs", "virtual_server", "virtual_server_group", "vrrp_instance", "vrrp_sync_group", "vrrp_script"}, strings.TrimSuffix(first, "{")):
+	case slices.Contains([]string{"global_defs", "virtual_server", "virtual_server_group", "vrrp_instance",
+		"vrrp_sync_group", "vrrp_script"}, strings.TrimSuffix(first, "{")):
 		return Keepalived
 	case len(f) == 2 && isInclude(first) || isDefinition(line) || strings.HasPrefix(first, "~SEQ"):
 		return Keepalived
-	case slices.Contains([]string{"global", "defaults", "listen", "frontend", "backend"}, first) && !strings.Contains(line, "="):
+	case slices.Contains([]string{"global", "defaults", "listen", "frontend", "backend"}, first) &&
+		!strings.Contains(line, "="):
 		return HAProxy
 	case strings.HasPrefix(first, "apiVersion:") || strings.HasPrefix(first, "kind:") || strings.HasPrefix(first, "{"):
 		return Kubernetes

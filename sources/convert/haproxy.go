@@ -63,7 +63,8 @@ func (h *haproxy) read(f File) error {
 		case len(words) == 0:
 		case strings.HasPrefix(words[0], "."):
 			if words[0] == ".if" || words[0] == ".elif" || words[0] == ".else" {
-				h.notes = append(h.notes, Note{Origin: at, Message: words[0] + ": no condition is evaluated, all branches are read", Changes: true})
+				h.notes = append(h.notes, Note{Origin: at, Message: words[0] + ": no condition is evaluated, all branches are read",
+					Changes: true})
 			}
 		case isSection(words[0]):
 			if open, err = h.section(at, words, defaults); err != nil {
@@ -85,7 +86,8 @@ func (h *haproxy) read(f File) error {
 
 func isSection(word string) bool {
 	return isProxy(word) || slices.Contains([]string{
-		"global", "defaults", "peers", "resolvers", "userlist", "mailers", "program", "cache", "ring", "http-errors", "log-forward",
+		"global", "defaults", "peers", "resolvers", "userlist", "mailers", "program", "cache", "ring", "http-errors",
+		"log-forward",
 		"log-profile", "fcgi-app", "crt-list", "crt-store", "acme", "traces",
 	}, word)
 }
@@ -119,7 +121,8 @@ func (h *haproxy) section(at sources.Origin, words []string, defaults *section) 
 	if s.kind == "listen" && len(rest) > 0 { // the address stood here up to HAProxy 1.5
 		s.binds = append(s.binds, statement{at: at, words: append([]string{"bind"}, rest...)})
 	} else if len(rest) > 0 && s.kind != "log-profile" {
-		h.notes = append(h.notes, Note{Origin: at, Message: message("%s %s: it has words that were not expected here", s.kind, s.name)})
+		h.notes = append(h.notes, Note{Origin: at, Message: message("%s %s: it has words that were not expected here", s.kind,
+			s.name)})
 	}
 	key := s.kind + " " + s.name
 	if first := h.sections[key]; first != nil && isProxy(s.kind) {
@@ -134,11 +137,13 @@ func (h *haproxy) section(at sources.Origin, words []string, defaults *section) 
 func (h *haproxy) unused(s *section) {
 	switch {
 	case s.kind == "backend" && !h.used[s]:
-		h.notes = append(h.notes, Note{Origin: s.at, Message: "backend " + s.name + ": no service has it as its default_backend"})
+		h.notes = append(h.notes, Note{Origin: s.at, Message: "backend " + s.name + ": no service has it as its " +
+			"default_backend"})
 	case s.kind == "global":
 		h.notes = append(h.notes, Note{Origin: s.at, Message: "global: settings of HAProxy's own process"})
 	case !isProxy(s.kind) && s.kind != "defaults":
-		h.notes = append(h.notes, Note{Origin: s.at, Message: strings.TrimSpace(s.kind+" "+s.name) + ": svcproxy has no such section"})
+		h.notes = append(h.notes, Note{Origin: s.at, Message: strings.TrimSpace(s.kind+" "+s.name) +
+			": svcproxy has no such section"})
 	}
 }
 

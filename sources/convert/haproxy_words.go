@@ -50,7 +50,8 @@ func haproxyWords(text string) ([]string, error) {
 	return words, nil
 }
 
-// unescaped returns what an escape stands for, and its length. HAProxy keeps the backslash of one that it does not know.
+// unescaped returns what an escape stands for, and its length. HAProxy keeps the backslash of one that it
+// does not know.
 func unescaped(text string) (string, int) {
 	if len(text) < 2 {
 		return text, len(text)
@@ -78,7 +79,8 @@ func unescaped(text string) (string, int) {
 func haproxyTime(text string, unit time.Duration) (time.Duration, error) {
 	digits := strings.TrimRight(text, "usmhd")
 	n, err := strconv.ParseUint(digits, 10, 31)
-	units := map[string]time.Duration{"": unit, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+	units := map[string]time.Duration{"": unit, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+		"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 	u, ok := units[text[len(digits):]]
 	if err != nil || !ok {
 		return 0, fmt.Errorf("want a time such as 500ms, 2s or 1m")

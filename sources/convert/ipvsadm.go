@@ -60,11 +60,13 @@ const valued = "-t -u -f --sctp-service -s -p -M -b -r -w -x -y --pe --tun-type 
 // The options of the commands to add.
 const (
 	ofVirtual = "-A -t -u -f -6 --sctp-service -s -p -M -o -b --pe"
-	ofReal    = "-a -t -u -f -6 --sctp-service -r -g -i -m -l -w -x -y --tun-type --tun-port --tun-nocsum --tun-csum --tun-remcsum"
+	ofReal    = "-a -t -u -f -6 --sctp-service -r -g -i -m -l -w -x -y --tun-type --tun-port --tun-nocsum --tun-csum " +
+		"--tun-remcsum"
 )
 
 func (p *ipvsadm) command(at sources.Origin, words []string) error {
-	if slices.Contains([]string{"--set", "--start-daemon", "--stop-daemon", "-Z", "--zero", "-L", "-l", "--list"}, words[0]) {
+	if slices.Contains([]string{"--set", "--start-daemon", "--stop-daemon", "-Z", "--zero", "-L", "-l", "--list"},
+		words[0]) {
 		message := words[0] + ": svcproxy does not have it"
 		switch words[0] {
 		case "--set":
@@ -143,7 +145,8 @@ func key(o map[string][]string) (name string, addr netip.AddrPort, proto sources
 	if kinds > 1 {
 		return "", netip.AddrPort{}, 0, fmt.Errorf("want one of -t, -u, --sctp-service and -f")
 	}
-	for option, proto := range map[string]sources.Protocol{"-t": sources.TCP, "-u": sources.UDP, "--sctp-service": sources.SCTP} {
+	for option, proto := range map[string]sources.Protocol{"-t": sources.TCP, "-u": sources.UDP,
+		"--sctp-service": sources.SCTP} {
 		if v := o[option]; v != nil {
 			text := v[0]
 			if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil { // all ports
@@ -160,7 +163,8 @@ func key(o map[string][]string) (name string, addr netip.AddrPort, proto sources
 		}
 		return name, netip.AddrPort{}, 0, nil
 	}
-	return "", netip.AddrPort{}, 0, fmt.Errorf("want the virtual server: -t, -u or --sctp-service ADDRESS:PORT, or -f MARK")
+	return "", netip.AddrPort{}, 0, fmt.Errorf(
+		"want the virtual server: -t, -u or --sctp-service ADDRESS:PORT, or -f MARK")
 }
 
 // address reads ADDRESS:PORT. Names need the option -n of ipvsadm-save.
@@ -178,7 +182,9 @@ func allPorts(a netip.Addr, p sources.Protocol) string {
 	if a.Is6() {
 		tool, mask = "ip6tables", 128
 	}
-	return fmt.Sprintf("virtual server %s with all ports: mark its packets, %s -t mangle -A PREROUTING -d %s/%d -p %s -j MARK --set-mark N, with a number that nothing else uses; write fwmark = N and these backends in a service; and give %[1]s to a link of this node", a, tool, a, mask, strings.ToLower(p.String()))
+	return fmt.Sprintf("virtual server %s with all ports: mark its packets, %s -t mangle -A PREROUTING -d %s/%d -p %s "+
+		"-j MARK --set-mark N, with a number that nothing else uses; write fwmark = N and these backends in a service; and "+
+		"give %[1]s to a link of this node", a, tool, a, mask, strings.ToLower(p.String()))
 }
 
 // firewallMark reads a mark in decimal or, with 0x, hexadecimal digits.

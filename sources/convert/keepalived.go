@@ -58,7 +58,8 @@ func (k *keepalived) top(s *statement) {
 		for _, b := range s.block {
 			if strings.HasPrefix(b.words[0], "virtual_ipaddress") || strings.HasPrefix(b.words[0], "virtual_ip_address") {
 				k.vrrp = true
-				k.note(s.at, "vrrp_instance %s: keepalived goes on to move its addresses; svcproxy binds those of its services itself", s.value(1))
+				k.note(s.at, "vrrp_instance %s: keepalived goes on to move its addresses; svcproxy binds those of its services "+
+					"itself", s.value(1))
 				break
 			}
 		}
@@ -75,8 +76,10 @@ func (k *keepalived) top(s *statement) {
 		k.note(s.at, "SSL: checks send no certificate of their own, and verify none unless a service says verify and caFile")
 	case "net_namespace", "net_namespace_ipvs", "namespace_with_ipsets":
 		k.change(s.at, "%s: svcproxy serves the network namespace that it is started in", title(s))
-	case "virtual_server_group", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file", "vrrp_track_bfd", "track_file", "track_group",
-		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "linkbeat_use_polling", "instance", "garp_group", "bfd_instance", "use_pid_dir",
+	case "virtual_server_group", "vrrp_sync_group", "vrrp_script", "vrrp_track_process", "vrrp_track_file",
+		"vrrp_track_bfd", "track_file", "track_group",
+		"static_ipaddress", "static_routes", "static_rules", "linkbeat_interfaces", "linkbeat_use_polling", "instance",
+		"garp_group", "bfd_instance", "use_pid_dir",
 		"child_wait_time", "interface_up_down_delays", "include_check", "random_seed", "config_save_dir":
 	default:
 		k.note(s.at, "%s: not known here", unknown(s))
@@ -93,8 +96,8 @@ func (k *keepalived) change(at sources.Origin, format string, args ...any) {
 	k.notes[len(k.notes)-1].Changes = true
 }
 
-// virtualServer reads a virtual server, or one for each address and port of its group. One that cannot be read is a note, as
-// keepalived skips it, too.
+// virtualServer reads a virtual server, or one for each address and port of its group. One that cannot be
+// read is a note, as keepalived skips it, too.
 func (k *keepalived) virtualServer(s *statement) {
 	group, name := []*statement{{at: s.at, words: s.words[1:]}}, ""
 	if s.value(1) == "group" {
@@ -143,7 +146,8 @@ func (k *keepalived) address(s, g *statement, name string) error {
 // ofIPv6 reports whether the virtual server of a mark is of IPv6: keepalived takes the family of its real servers.
 func ofIPv6(block []*statement) bool {
 	return slices.ContainsFunc(block, func(s *statement) bool {
-		return s.words[0] == "ip_family" && s.value(1) == "inet6" || s.words[0] == "real_server" && strings.Contains(s.value(1), ":")
+		return s.words[0] == "ip_family" && s.value(1) == "inet6" || s.words[0] == "real_server" &&
+			strings.Contains(s.value(1), ":")
 	})
 }
 
@@ -198,7 +202,8 @@ func (v *virtual) keepalived(s *statement) {
 			}
 		case "sorry_server_lvs_method":
 			v.method(b)
-		case "omega", "hysteresis", "quorum_up", "quorum_down", "ha_suspend", "sorry_server_inhibit", "smtp_alert", "virtualhost", "alpha", "snmp_name", "ip_family",
+		case "omega", "hysteresis", "quorum_up", "quorum_down", "ha_suspend", "sorry_server_inhibit", "smtp_alert",
+			"virtualhost", "alpha", "snmp_name", "ip_family",
 			"delay_loop", "retry", "delay_before_retry", "warmup", "connect_timeout", "inhibit_on_failure", "weight":
 			v.keepalivedRest(b)
 		default:

@@ -16,7 +16,8 @@ import (
 
 // checkers are the names of keepalived's checks.
 var checkers = []string{
-	"TCP_CHECK", "HTTP_GET", "SSL_GET", "SMTP_CHECK", "DNS_CHECK", "MISC_CHECK", "UDP_CHECK", "PING_CHECK", "FILE_CHECK", "BFD_CHECK",
+	"TCP_CHECK", "HTTP_GET", "SSL_GET", "SMTP_CHECK", "DNS_CHECK", "MISC_CHECK", "UDP_CHECK", "PING_CHECK", "FILE_CHECK",
+	"BFD_CHECK",
 }
 
 // keepalivedCheck reads the check of a real server. common is what the virtual server itself has, such as defaults.
@@ -67,7 +68,8 @@ func (v *virtual) keepalivedCheck(r *real, common []*statement, s *statement) {
 // keepalivedTiming sets keepalived's defaults. A single success brings a real server back.
 func keepalivedTiming(c *sources.HealthCheck, kind string) {
 	c.Interval, c.FastInterval, c.Probe.Timeout, c.Fall, c.Rise = time.Minute, time.Second, 5*time.Second, 2, 1
-	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthTimeout | sources.HealthFall | sources.HealthRise | sources.HealthDownInterval
+	c.Unset &^= sources.HealthInterval | sources.HealthFastInterval | sources.HealthTimeout | sources.HealthFall |
+		sources.HealthRise | sources.HealthDownInterval
 	switch kind {
 	case "HTTP_GET", "SSL_GET":
 		c.FastInterval = 3 * time.Second
@@ -115,7 +117,8 @@ var keepalivedProbes = map[string]sources.Probe{
 	"MISC_CHECK": {Type: sources.CheckExec, OnlyZero: true},
 }
 
-// keepalivedProbe sets what a probe asks. It returns false if svcproxy cannot ask it: the real server is then not checked.
+// keepalivedProbe sets what a probe asks. It returns false if svcproxy cannot ask it: the real server is then
+// not checked.
 func (v *virtual) keepalivedProbe(r *real, c *sources.HealthCheck, check *statement) bool {
 	timeout := c.Probe.Timeout
 	c.Probe = keepalivedProbes[check.words[0]]
@@ -145,7 +148,8 @@ func (v *virtual) keepalivedProbe(r *real, c *sources.HealthCheck, check *statem
 		}
 		v.keepalivedKey(c, b)
 		if ip, err := netip.ParseAddr(b.value(1)); b.words[0] == "connect_ip" && (err != nil || ip != r.addr.Addr()) {
-			v.noteChange(b.at, "connect_ip of a check: svcproxy checks no other address than the endpoint's, so the endpoint is not checked")
+			v.noteChange(b.at, "connect_ip of a check: svcproxy checks no other address than the endpoint's, so the endpoint "+
+				"is not checked")
 			return false
 		}
 	}
@@ -162,7 +166,8 @@ func (v *virtual) keepalivedProbe(r *real, c *sources.HealthCheck, check *statem
 
 // lostKeys are the keys of checks that svcproxy has no counterpart for.
 var lostKeys = []string{
-	"bind_port", "user", "min_reply_length", "max_reply_length", "http_protocol", "tls_compliant", "fast_recovery", "helo_name", "host",
+	"bind_port", "user", "min_reply_length", "max_reply_length", "http_protocol", "tls_compliant", "fast_recovery",
+	"helo_name", "host",
 	"regex_options", "regex_no_match", "regex_stack", "regex_min_offset", "regex_max_offset", "warmup", "log_all_failures",
 }
 
@@ -184,13 +189,15 @@ func (v *virtual) keepalivedKey(c *sources.HealthCheck, b *statement) {
 		if text, ok := literal(strings.Join(b.words[1:], " ")); ok {
 			p.ExpectBody = text
 		} else {
-			v.noteChange(b.at, "regex of a check: svcproxy compares no patterns, so any body will do; expectBody looks for a text")
+			v.noteChange(b.at, "regex of a check: svcproxy compares no patterns, so any body will do; expectBody looks for a "+
+				"text")
 		}
 	case "misc_path":
 		program(p, b.words[1:])
 	case "misc_dynamic":
 		p.OnlyZero = false
-		v.noteChange(b.at, "misc_dynamic: exit status n from 2 to 255 gives n-2 %% of the configured weight, in keepalived the weight n-2")
+		v.noteChange(b.at, "misc_dynamic: exit status n from 2 to 255 gives n-2 %% of the configured weight, in keepalived "+
+			"the weight n-2")
 	case "enable_sni": // a TLS check names the host of the request anyway
 	case "connect_ip", "virtualhost", "alpha": // taken elsewhere
 	default:
@@ -255,7 +262,8 @@ func (v *virtual) programPlace(at sources.Origin, p *sources.Probe) {
 	if p.Type != sources.CheckExec || slices.Contains(sources.ExecDirs(), path.Dir(p.Command)) {
 		return
 	}
-	v.noteChange(at, "program %s of a check: svcproxy runs programs from %s alone: copy it there and write its new path, or add %s to health.execDirs in svcproxy.toml",
+	v.noteChange(at, "program %s of a check: svcproxy runs programs from %s alone: copy it there and write its new "+
+		"path, or add %s to health.execDirs in svcproxy.toml",
 		p.Command, strings.Join(sources.ExecDirs(), " and "), path.Dir(p.Command))
 }
 

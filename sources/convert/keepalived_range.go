@@ -82,7 +82,8 @@ func longRange(first, last netip.Addr, ports string) ([]netip.AddrPort, error) {
 			return all, nil
 		}
 		if len(all) >= maxRange || !a.Next().IsValid() {
-			return nil, fmt.Errorf("%s-%s: want a range from a smaller to a larger address, of at most %d", first, last, maxRange)
+			return nil, fmt.Errorf("%s-%s: want a range from a smaller to a larger address, of at most %d", first, last,
+				maxRange)
 		}
 	}
 }

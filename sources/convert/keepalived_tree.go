@@ -27,8 +27,8 @@ func (s *statement) value(n int) string {
 	return ""
 }
 
-// Files may include each other so deep, and definitions name each other. There may be so many files, and so many lines that
-// definitions and repetitions stand for.
+// Files may include each other so deep, and definitions name each other. There may be so many files, and so
+// many lines that definitions and repetitions stand for.
 const (
 	maxDepth    = 50
 	maxIncluded = 100_000
@@ -179,7 +179,8 @@ func (t *keepalivedTree) take(at sources.Origin, r *keepalivedFile, text string)
 		return err
 	}
 	words, err := keepalivedWords(text)
-	if err == nil && len(words) > 0 && strings.HasPrefix(words[0], "@") { // which ones count is said on keepalived's command line
+	// which ones count is said on keepalived's command line
+	if err == nil && len(words) > 0 && strings.HasPrefix(words[0], "@") {
 		t.note(at, "a line with a condition: import does not know keepalived's config-id")
 		return nil
 	}
@@ -277,8 +278,8 @@ func (t *keepalivedTree) line(at sources.Origin, words []string, open []*stateme
 	return open, nil
 }
 
-// keepalivedWords splits a line without its comment into words and braces. A word in quotes keeps its first quote, so that it
-// is no brace.
+// keepalivedWords splits a line without its comment into words and braces. A word in quotes keeps its first
+// quote, so that it is no brace.
 func keepalivedWords(text string) ([]string, error) {
 	var words []string
 	var b strings.Builder
@@ -322,7 +323,8 @@ func keepalivedWords(text string) ([]string, error) {
 
 func unquoted(word string) string { return strings.TrimPrefix(word, `"`) }
 
-// replace puts the values of variables in once: ${NAME} anywhere, $NAME up to a space, a comma, a parenthesis or the end.
+// replace puts the values of variables in once: ${NAME} anywhere, $NAME up to a space, a comma, a parenthesis
+// or the end.
 func (t *keepalivedTree) replace(text string) string {
 	var b strings.Builder
 	for {
@@ -380,7 +382,8 @@ func (t *keepalivedTree) value(name string) (string, bool) {
 // includeWords are keepalived's words for an include, and whether a file that is not there, and a pattern that matches
 // nothing, are errors.
 var includeWords = map[string]struct{ name, pattern bool }{
-	"include": {}, "includer": {}, "includem": {name: true}, "includeb": {name: true}, "includew": {true, true}, "includea": {true, true},
+	"include": {}, "includer": {}, "includem": {name: true}, "includeb": {name: true}, "includew": {true, true},
+	"includea": {true, true},
 }
 
 func isInclude(word string) bool {

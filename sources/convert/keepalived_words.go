@@ -10,10 +10,14 @@ import (
 
 // Keywords with another number of words than two, their own included. Those of manyWords have any number.
 var (
-	manyWords  = []string{"lvs_method", "lb_kind", "sorry_server_lvs_method", "notify_up", "notify_down", "quorum_up", "quorum_down", "misc_path", "user", "status_code", "payload", "require_reply", "regex", "regex_options", "regex_stack"}
+	manyWords = []string{"lvs_method", "lb_kind", "sorry_server_lvs_method", "notify_up", "notify_down", "quorum_up",
+		"quorum_down", "misc_path", "user", "status_code", "payload", "require_reply", "regex", "regex_options",
+		"regex_stack"}
 	threeWords = []string{"real_server", "sorry_server"}
-	oneWord    = []string{"url", "host", "ops", "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback", "mh-port", "mh-fallback", "ha_suspend", "omega", "sorry_server_inhibit", "misc_dynamic", "enable_sni", "regex_no_match"}
-	withBlock  = []string{"real_server", "url", "host"}
+	oneWord    = []string{"url", "host", "ops", "hashed", "flag-1", "flag-2", "flag-3", "sh-port", "sh-fallback",
+		"mh-port", "mh-fallback", "ha_suspend", "omega", "sorry_server_inhibit", "misc_dynamic", "enable_sni",
+		"regex_no_match"}
+	withBlock = []string{"real_server", "url", "host"}
 )
 
 // extra notes the words and the block of a statement that keepalived has no meaning for.

@@ -120,7 +120,8 @@ func ofService(s *manifest.Service, sliced map[string]bool) []Note {
 			note("load balancer IP %s: %s", i.IP, manifest.OtherFamily)
 		}
 	}
-	if d := spec.TrafficDistribution; d != "" && !slices.Contains([]string{"PreferClose", string(sources.PreferSameZone), string(sources.PreferSameNode)}, d) {
+	if d := spec.TrafficDistribution; d != "" &&
+		!slices.Contains([]string{"PreferClose", string(sources.PreferSameZone), string(sources.PreferSameNode)}, d) {
 		note("trafficDistribution: its value is not known here")
 	}
 	return notes

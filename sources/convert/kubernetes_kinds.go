@@ -54,7 +54,8 @@ func otherKind(name string, n *yaml.Node, o object) []Note {
 	}
 	note := func(format string, args ...any) {
 		at := sources.Origin{Source: string(Kubernetes), File: name, Line: n.Line}
-		notes = append(notes, Note{Origin: at, Message: strings.TrimSpace(o.Kind+" "+o.Metadata.Name) + ": " + message(format, args...)})
+		notes = append(notes, Note{Origin: at, Message: strings.TrimSpace(o.Kind+" "+o.Metadata.Name) + ": " +
+			message(format, args...)})
 	}
 	switch o.APIVersion + " " + o.Kind {
 	case "discovery.k8s.io/v1 EndpointSlice":

@@ -15,7 +15,8 @@ func numericPort(text string) string {
 		return text
 	}
 	name := text[i+1:]
-	names := map[string]string{"www": "http", "domain": "dns", "pop3": "pop", "pop3s": "pops", "imap2": "imap", "postgresql": "pgsql"}
+	names := map[string]string{"www": "http", "domain": "dns", "pop3": "pop", "pop3s": "pops", "imap2": "imap",
+		"postgresql": "pgsql"}
 	if n, ok := names[name]; ok {
 		name = n
 	}
@@ -56,7 +57,8 @@ func (l *ldirectord) fallback(v *virtual) {
 		v.note(at, "fallback %s: words that have no meaning stand behind it", f[0])
 	}
 	for _, a := range hosts {
-		if !v.add(real{at: at, addr: netip.AddrPortFrom(a, port), weight: sources.DefaultWeight, backup: true, unchecked: true}) {
+		if !v.add(real{at: at, addr: netip.AddrPortFrom(a, port), weight: sources.DefaultWeight, backup: true,
+			unchecked: true}) {
 			continue
 		}
 		methods := map[string]sources.Forward{"masq": sources.Masquerade, "gate": sources.Direct, "ipip": sources.IPIP}

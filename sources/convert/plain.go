@@ -10,8 +10,8 @@ import (
 // keyword matches the keywords of the formats.
 var keyword = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`) })
 
-// plain returns a word of a configuration for a note if it has the form of a keyword. Other words may be secrets: a note
-// says where they stand, not what they are.
+// plain returns a word of a configuration for a note if it has the form of a keyword. Other words may be
+// secrets: a note says where they stand, not what they are.
 func plain(word string) string {
 	if keyword().MatchString(word) {
 		return word
@@ -21,15 +21,17 @@ func plain(word string) string {
 
 // twoWords are the keywords of HAProxy that mean something together with the next word alone.
 var twoWords = []string{
-	"option", "no", "timeout", "stats", "http-check", "tcp-check", "http-request", "http-response", "http-after-response", "tcp-request", "tcp-response",
-	"stick", "balance", "hash-type", "mode", "server", "use_backend", "default_backend", "use-server", "acl", "retry-on", "log-forward",
+	"option", "no", "timeout", "stats", "http-check", "tcp-check", "http-request", "http-response", "http-after-response",
+	"tcp-request", "tcp-response",
+	"stick", "balance", "hash-type", "mode", "server", "use_backend", "default_backend", "use-server", "acl", "retry-on",
+	"log-forward",
 }
 
 // small matches numbers and times that are too short to be secrets.
 var small = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{1,4}(?:us|ms|[smhdk])?$`) })
 
-// title names a statement in a note: its keyword, with a second one where the first says little, and a small number. What
-// else follows may be a secret.
+// title names a statement in a note: its keyword, with a second one where the first says little, and a small
+// number. What else follows may be a secret.
 func title(s *statement) string {
 	words := []string{plain(s.words[0])}
 	rest := s.words[1:]

@@ -118,8 +118,8 @@ func (v *virtual) complete() {
 	v.ports(port, fmt.Sprintf("%s does not change a port, so the backend gets port %d", v.forward, port))
 }
 
-// ports gives all backends a port where their own has no effect, and makes one of those that differed in it alone. It gets
-// the share of all.
+// ports gives all backends a port where their own has no effect, and makes one of those that differed in it
+// alone. It gets the share of all.
 func (v *virtual) ports(port uint16, why string) {
 	index := map[netip.Addr]int{}
 	kept := v.reals[:0]
@@ -136,7 +136,8 @@ func (v *virtual) ports(port uint16, why string) {
 		}
 		first := &kept[i]
 		if first.backup != r.backup {
-			v.note(r.at, "backend %s again, first at %s: one is a backup of the other, and serves as a backend", r.addr.Addr(), first.at)
+			v.note(r.at, "backend %s again, first at %s: one is a backup of the other, and serves as a backend", r.addr.Addr(),
+				first.at)
 			if first.backup {
 				*first = r
 			}
@@ -153,8 +154,8 @@ func (v *virtual) ports(port uint16, why string) {
 	v.reals = kept
 }
 
-// checkPort gives a health check the port that all backends have, where the service has none for it: behind a mark, or one
-// of another protocol.
+// checkPort gives a health check the port that all backends have, where the service has none for it: behind a
+// mark, or one of another protocol.
 func (v *virtual) checkPort() {
 	if v.check == nil || v.check.Probe.Port != 0 || v.check.Probe.Type.Protocol() == 0 || len(v.reals) == 0 {
 		return
@@ -180,7 +181,8 @@ func joinMarks(virtuals []virtual) []virtual {
 			continue
 		}
 		first := &all[i]
-		if v.scheduler != first.scheduler || v.affinity != first.affinity || v.flags != first.flags || v.forward != first.forward || !sameCheck(v.check, first.check) {
+		if v.scheduler != first.scheduler || v.affinity != first.affinity || v.flags != first.flags ||
+			v.forward != first.forward || !sameCheck(v.check, first.check) {
 			first.noteChange(v.at, "firewall mark %d again: both get what the first has", v.mark)
 		}
 		for i := range v.reals {
@@ -196,8 +198,8 @@ func joinMarks(virtuals []virtual) []virtual {
 // maxWeight is the largest weight of an endpoint.
 const maxWeight = 65535
 
-// add adds a backend, and reports whether it could. What IPVS would refuse is a note. Of a backup and a backend that is the
-// same server the backend stays.
+// add adds a backend, and reports whether it could. What IPVS would refuse is a note. Of a backup and a
+// backend that is the same server the backend stays.
 func (v *virtual) add(r real) bool {
 	i, twice := v.index[r.addr]
 	switch {
@@ -244,7 +246,9 @@ func services(virtuals []virtual) Result {
 	r.Services = make([]sources.Service, 0, len(groups))
 	names := names{}
 	for _, g := range groups {
-		if c := g[0].check; c != nil && !slices.ContainsFunc(g, func(v virtual) bool { return v.protocol == c.Probe.Type.Protocol() }) {
+		if c := g[0].check; c != nil && !slices.ContainsFunc(g, func(v virtual) bool {
+			return v.protocol == c.Probe.Type.Protocol()
+		}) {
 			g[0].checkPort()
 		}
 		s := service(g)
@@ -260,8 +264,8 @@ func services(virtuals []virtual) Result {
 	return certified(r)
 }
 
-// groupsOf returns the virtual servers that are ports of one service, in their order. One that has lost all its backends
-// would only refuse connections, and is left out.
+// groupsOf returns the virtual servers that are ports of one service, in their order. One that has lost all
+// its backends would only refuse connections, and is left out.
 func groupsOf(r *Result, virtuals []virtual) (groups [][]virtual) {
 	type port struct {
 		addr netip.AddrPort
@@ -272,7 +276,8 @@ func groupsOf(r *Result, virtuals []virtual) (groups [][]virtual) {
 		v := &virtuals[i]
 		v.complete()
 		if at, taken := first[port{v.addr, v.protocol}]; taken && v.mark == 0 {
-			r.Notes = append(r.Notes, Note{Origin: v.at, Changes: true, Message: fmt.Sprintf("%s: it is there twice, first at %s", v.what(), at)})
+			r.Notes = append(r.Notes, Note{Origin: v.at, Changes: true,
+				Message: fmt.Sprintf("%s: it is there twice, first at %s", v.what(), at)})
 			continue
 		}
 		if len(v.reals) == 0 && v.lost > 0 {
@@ -315,14 +320,15 @@ func (r *Result) sortNotes() {
 	})
 }
 
-// joins returns what virtual servers must have in common to be ports of one service; "" if one stands alone: it has a mark,
-// no backends, or two at one address.
+// joins returns what virtual servers must have in common to be ports of one service; "" if one stands alone:
+// it has a mark, no backends, or two at one address.
 func (v *virtual) joins() string {
 	if v.mark != 0 || len(v.reals) == 0 {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v %q %q %v", v.addr.Addr(), v.name, v.scheduler, []any{v.affinity, v.prefix4, v.prefix6, v.onePacket, v.flags, v.hides, v.forward})
+	fmt.Fprintf(&b, "%v %q %q %v", v.addr.Addr(), v.name, v.scheduler,
+		[]any{v.affinity, v.prefix4, v.prefix6, v.onePacket, v.flags, v.hides, v.forward})
 	if v.check != nil {
 		fmt.Fprintf(&b, "%#v", *v.check)
 	}
@@ -369,11 +375,13 @@ func service(g []virtual) sources.Service {
 	}
 	for i, r := range first.reals {
 		e := sources.Endpoint{
-			Addr: r.addr.Addr(), Weight: r.weight, Backup: r.backup, Unchecked: r.unchecked, Ready: !r.notReady, Serving: !r.notReady,
+			Addr: r.addr.Addr(), Weight: r.weight, Backup: r.backup, Unchecked: r.unchecked, Ready: !r.notReady,
+			Serving:        !r.notReady,
 			MaxConnections: r.limits.upper, ResumeConnections: r.limits.lower,
 		}
 		for j, v := range g {
-			e.Ports = append(e.Ports, sources.EndpointPort{Name: s.Ports[j].Name, Protocol: v.protocol, Port: v.reals[i].addr.Port()})
+			e.Ports = append(e.Ports, sources.EndpointPort{Name: s.Ports[j].Name, Protocol: v.protocol,
+				Port: v.reals[i].addr.Port()})
 		}
 		s.Endpoints = append(s.Endpoints, e)
 	}

@@ -98,8 +98,8 @@ func (d *Document) ParseRest() (root Node, mistakes []Mistake, ok bool) {
 	return Node{At: at, V: tree}, d.Rest.inDocument(mistakes), ok
 }
 
-// Parse is ParseRest for a section. It returns the table that the section is about. The library takes a quarter more for
-// keys below a header [top.NAME], so that is left out where it is plain and the only one.
+// Parse is ParseRest for a section. It returns the table that the section is about. The library takes a
+// quarter more for keys below a header [top.NAME], so that is left out where it is plain and the only one.
 func (d *Document) Parse(s *Section) (table Node, mistakes []Mistake, ok bool) {
 	text := string(d.Text(s))
 	body, headed := strings.CutPrefix(text, "["+d.top+"."+KeyText(s.Name)+"]")

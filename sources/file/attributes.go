@@ -36,7 +36,8 @@ func (s *draft) otherFlags() {
 	}
 	for _, f := range s.flags {
 		if f.scheduler != s.Scheduler {
-			s.d.refuse(f.at, "scheduler %q has no flag %q: its flags are %q", s.Scheduler, f.word, (sources.FlagFallback | sources.FlagPort).Words(s.Scheduler))
+			s.d.refuse(f.at, "scheduler %q has no flag %q: its flags are %q", s.Scheduler, f.word,
+				(sources.FlagFallback | sources.FlagPort).Words(s.Scheduler))
 		}
 	}
 }

@@ -73,7 +73,8 @@ func (d *decoder) namedCheck(name string) (*sources.HealthCheck, error) {
 	if meant := fields.Near(name, names); meant != "" {
 		return nil, fmt.Errorf("%q: this file has no [healthChecks.%s], did you mean %q?", "@"+name, name, "@"+meant)
 	}
-	return nil, fmt.Errorf("%q: this file has no [healthChecks.%s]; a named check counts in its own file only", "@"+name, name)
+	return nil, fmt.Errorf("%q: this file has no [healthChecks.%s]; a named check counts in its own file only", "@"+name,
+		name)
 }
 
 // check reads a health check: a table, or a string such as "http:/healthz". It returns nil if it has refused a key.
@@ -114,7 +115,8 @@ func (c *draftCheck) short(text string) (err error) {
 	key, takes := shortKeys[c.Probe.Type]
 	switch {
 	case more && !takes:
-		return fmt.Errorf("type %s takes nothing after a colon: write a table, { type = %q, ... }", c.Probe.Type, c.Probe.Type)
+		return fmt.Errorf("type %s takes nothing after a colon: write a table, { type = %q, ... }", c.Probe.Type,
+			c.Probe.Type)
 	case more:
 		i := slices.IndexFunc(checkFields(), func(f fields.Field[draftCheck]) bool { return f.Name == key })
 		if err := checkFields()[i].Set(c, node{Key: key, V: value}); err != nil {

@@ -75,7 +75,9 @@ func checkPath(s string) error {
 
 // checkHost lets a host name or an address through, with or without a port.
 func checkHost(s string) error {
-	if s == "" || len(s) > 260 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/\@"`, r) }) {
+	if s == "" || len(s) > 260 || strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`/\@"`, r)
+	}) {
 		return fmt.Errorf(`%q cannot be the name of a host, such as "www.example.org"`, s)
 	}
 	return nil
@@ -108,7 +110,9 @@ func checkFile(s string) error {
 
 // checkInterface lets the names through that Linux does (dev_valid_name).
 func checkInterface(s string) error {
-	if s == "" || s == "." || s == ".." || len(s) > 15 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r >= 0x7f }) {
+	if s == "" || s == "." || s == ".." || len(s) > 15 || strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r == '/' || r == ':' || r >= 0x7f
+	}) {
 		return fmt.Errorf("%q cannot be the name of an interface", s)
 	}
 	return nil
@@ -126,7 +130,8 @@ func stringList(n node, of string) ([]string, error) {
 	words := make([]string, length)
 	for i := range words {
 		if words[i], ok = n.Elem(i).Text(); !ok {
-			return nil, fmt.Errorf("has an element that is %s: an array of %s in quotes is needed", fields.TypeOf(n.Elem(i).V), of)
+			return nil, fmt.Errorf("has an element that is %s: an array of %s in quotes is needed", fields.TypeOf(n.Elem(i).V),
+				of)
 		}
 	}
 	return words, nil
@@ -202,7 +207,8 @@ func readHeaders(c *draftCheck, n node) error {
 		case !isToken(name):
 			return fmt.Errorf("has %q, which cannot be the name of a header", name)
 		case slices.Contains(ourHeaders, usual):
-			return fmt.Errorf("has %s, which the probe sets itself%s", usual, map[bool]string{true: ": see host"}[usual == "Host"])
+			return fmt.Errorf("has %s, which the probe sets itself%s", usual,
+				map[bool]string{true: ": see host"}[usual == "Host"])
 		case twice:
 			return fmt.Errorf("has %s twice", usual)
 		case !isText:
@@ -219,6 +225,7 @@ func readHeaders(c *draftCheck, n node) error {
 // isToken reports whether s is a token of RFC 9110, as the names of headers are.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }

@@ -30,9 +30,13 @@ type document struct {
 
 // documentFields are the keys of a services file itself.
 var documentFields = fields.Table[document]{
-	fields.Define("healthChecks", fields.Custom(fields.KindTable, func(into *document, n node) error { return into.d.healthChecks(n) }),
+	fields.Define("healthChecks", fields.Custom(fields.KindTable, func(into *document, n node) error {
+		return into.d.healthChecks(n)
+	}),
 		"", "health checks that services of this file share, a table each"),
-	fields.Define("services", fields.Custom(fields.KindTable, func(into *document, n node) error { return into.d.services(n, into.table) }),
+	fields.Define("services", fields.Custom(fields.KindTable, func(into *document, n node) error {
+		return into.d.services(n, into.table)
+	}),
 		"", "all services of the file, a table each"),
 }
 

@@ -89,12 +89,19 @@ var endpointFields = sync.OnceValue(func() fields.Table[draftEndpoint] {
 			"", "the zone it is in, for trafficDistribution"),
 		fields.Define("backup", fields.At(func(e *draftEndpoint) *bool { return &e.Backup }, fields.Bool),
 			"false", "use it only while no other endpoint is up"),
-		fields.Define("maxConnections", fields.AtPointer(func(e *draftEndpoint) **uint32 { return &e.limits.most }, connections),
-			"", "modes ipvs and userspace: how many connections it may have at each port before it gets no new ones, those counted that closed within the last two minutes; "+
+		fields.Define("maxConnections", fields.AtPointer(func(e *draftEndpoint) **uint32 {
+			return &e.limits.most
+		}, connections),
+			"", "modes ipvs and userspace: how many connections it may have at each port before it gets no new ones, those "+
+				"counted that closed within the last two minutes; "+
 				"0: no limit; clients with sessionAffinity stay; absent: the service's"),
-		fields.Define("resumeConnections", fields.AtPointer(func(e *draftEndpoint) **uint32 { return &e.limits.resume }, connections),
-			"", "at maxConnections: it gets new connections again below this number; absent: below three quarters of maxConnections"),
-		fields.Define("healthCheck", fields.Value[draftEndpoint]{Kind: fields.KindWord, Words: []string{checkOff}, Set: readEndpointCheck},
+		fields.Define("resumeConnections", fields.AtPointer(func(e *draftEndpoint) **uint32 {
+			return &e.limits.resume
+		}, connections),
+			"", "at maxConnections: it gets new connections again below this number; absent: below three quarters of "+
+				"maxConnections"),
+		fields.Define("healthCheck", fields.Value[draftEndpoint]{Kind: fields.KindWord, Words: []string{checkOff},
+			Set: readEndpointCheck},
 			"", "off: the service's health check leaves it out, and it counts as up"),
 	}
 })
@@ -251,7 +258,8 @@ func (d *decoder) portNames(e *draftEndpoint, known []sources.Port) {
 		if meant := fields.Near(name, names); meant != "" {
 			d.refuse(own.at, "the service has no port named %q, did you mean %q?", name, meant)
 		} else {
-			d.refuse(own.at, "the service has no port named %q: the keys of an endpoint's ports are the names of its service's", name)
+			d.refuse(own.at, "the service has no port named %q: the keys of an endpoint's ports are the names of its service's",
+				name)
 		}
 	}
 }

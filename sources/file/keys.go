@@ -9,7 +9,8 @@ func Keys() []fields.Key {
 	keys = append(keys, fields.Key{Path: check, Kind: fields.KindStringOrTable,
 		Comment: "one health check, with the keys of a service's healthCheck; other files do not see it"})
 	keys = append(keys, checkKeys(check+".")...)
-	keys = append(keys, fields.Key{Path: service, Kind: fields.KindTable, Comment: `one service; NAME is its name, or "namespace/name" in quotes`})
+	keys = append(keys, fields.Key{Path: service, Kind: fields.KindTable, Comment: `one service; NAME is its name, or ` +
+		`"namespace/name" in quotes`})
 	for _, k := range serviceFields().Keys(service + ".") {
 		keys = append(keys, k)
 		below := k.Path + "[]."
@@ -22,7 +23,8 @@ func Keys() []fields.Key {
 			keys = append(keys, checkKeys(k.Path+".")...)
 		case service + ".backends", service + ".endpoints":
 			keys = append(keys, endpointFields().Keys(below)...)
-			keys = append(keys, fields.Key{Path: below + "ports.PORTNAME", Kind: fields.KindPort, Min: fields.Port.Min, Max: fields.Port.Max,
+			keys = append(keys, fields.Key{Path: below + "ports.PORTNAME", Kind: fields.KindPort, Min: fields.Port.Min,
+				Max:     fields.Port.Max,
 				Comment: "the port behind the service port named PORTNAME"})
 		}
 	}
@@ -34,7 +36,8 @@ func checkKeys(path string) []fields.Key {
 	var keys []fields.Key
 	for _, k := range checkFields().Keys(path) {
 		if keys = append(keys, k); k.Path == path+"headers" {
-			keys = append(keys, fields.Key{Path: k.Path + ".HEADER", Kind: fields.KindString, Comment: "the value of the header named HEADER"})
+			keys = append(keys, fields.Key{Path: k.Path + ".HEADER", Kind: fields.KindString, Comment: "the value of the " +
+				"header named HEADER"})
 		}
 	}
 	return keys

@@ -43,7 +43,8 @@ func (s LastGood) Put(name string, content []byte, now time.Time) error {
 	if kept, _, ok, _ := s.Get(name); ok && bytes.Equal(kept, content) {
 		return nil
 	}
-	if err := statefile.Write(filepath.Join(s.Dir, fileName(name)), slices.Concat(header(name, content, now), content), 0o600); err != nil {
+	if err := statefile.Write(filepath.Join(s.Dir, fileName(name)), slices.Concat(header(name, content, now), content),
+		0o600); err != nil {
 		return fmt.Errorf("keeping the content of %s: %w", name, err)
 	}
 	return nil

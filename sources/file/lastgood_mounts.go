@@ -21,8 +21,8 @@ const maxMounts = 16 << 20
 
 func (s LastGood) mountsFile() string { return s.Dir + ".mounts" }
 
-// KeepMountPoints records, by directory of the files, where its file system was mounted. The record is not a copy: it is a
-// file next to the LastGood's directory.
+// KeepMountPoints records, by directory of the files, where its file system was mounted. The record is not a
+// copy: it is a file next to the LastGood's directory.
 func (s LastGood) KeepMountPoints(points map[string]string) error {
 	var b strings.Builder
 	for _, dir := range slices.Sorted(maps.Keys(points)) {

@@ -22,7 +22,8 @@ var connections = fields.Type[uint32]{
 
 var number = fields.Int(0, sources.MostConnections)
 
-// or returns an endpoint's limits, or its service's. One that has its own maxConnections takes neither from the service.
+// or returns an endpoint's limits, or its service's. One that has its own maxConnections takes neither from
+// the service.
 func (l limits) or(service limits) (most, resume uint32) {
 	if l.most == nil {
 		l.most = service.most

@@ -50,8 +50,8 @@ type glob struct {
 	last    bool   // it finds files, not directories on the way to them
 }
 
-// list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each directory before
-// it looks into it, so that a watch set by visit misses nothing.
+// list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each
+// directory before it looks into it, so that a watch set by visit misses nothing.
 func list(paths []string, literal bool, visit func(dir string)) *listing {
 	l := &listing{
 		named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit,

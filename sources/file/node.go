@@ -76,7 +76,8 @@ func few(problems []sources.Problem) []sources.Problem {
 	sources.SortProblems(problems)
 	if len(problems) > maxProblems {
 		problems = problems[:maxProblems+1]
-		problems[maxProblems] = sources.Problem{Origin: problems[maxProblems].Origin, Message: fmt.Sprintf("more than %d problems: mend these first", maxProblems)}
+		problems[maxProblems] = sources.Problem{Origin: problems[maxProblems].Origin,
+			Message: fmt.Sprintf("more than %d problems: mend these first", maxProblems)}
 	}
 	return problems
 }
@@ -111,19 +112,25 @@ func table[T any](d *decoder, n node, known fields.Table[T], into *T) {
 
 // elsewhere are keys for words of other load balancers, in lower case.
 var elsewhere = map[string]string{
-	"vip": "vips", "virtual_server": "vips", "virtual_ipaddress": "vips", "virtual": "vips", "bind": "vips", "listen": "vips",
-	"real_server": "backends", "real": "backends", "server": "backends", "servers": "backends", "upstream": "backends", "targets": "backends",
+	"vip": "vips", "virtual_server": "vips", "virtual_ipaddress": "vips", "virtual": "vips", "bind": "vips",
+	"listen":      "vips",
+	"real_server": "backends", "real": "backends", "server": "backends", "servers": "backends", "upstream": "backends",
+	"targets": "backends",
 	"lb_algo": "scheduler", "lb_algorithm": "scheduler", "balance": "scheduler", "algorithm": "scheduler",
 	"lb_kind": "forward", "gate": "forward", "masq": "forward",
 	"check": "healthCheck", "checktype": "healthCheck", "health": "healthCheck",
 	"persistence_timeout": "sessionAffinityTimeout", "persistent": "sessionAffinityTimeout",
-	"uthreshold": "maxConnections", "u_threshold": "maxConnections", "maxconn": "maxConnections", "connection_limit": "maxConnections",
-	"lthreshold": "resumeConnections", "l_threshold": "resumeConnections", "minconnections": "resumeConnections",
-	"persistence_granularity": "sessionAffinityPrefix4", "netmask": "sessionAffinityPrefix4", "granularity": "sessionAffinityPrefix4",
-	"ops": "onePacket", "one_packet": "onePacket", "one-packet": "onePacket",
-	"sh-port": "schedulerFlags", "sh-fallback": "schedulerFlags", "mh-port": "schedulerFlags", "mh-fallback": "schedulerFlags",
-	"flag-1": "schedulerFlags", "flag-2": "schedulerFlags", "schedflags": "schedulerFlags", "sched-flags": "schedulerFlags",
-	"ip": "address", "host": "address", "sorry_server": "backends", "fallback": "backends",
+	"uthreshold": "maxConnections", "u_threshold": "maxConnections", "maxconn": "maxConnections",
+	"connection_limit": "maxConnections",
+	"lthreshold":       "resumeConnections", "l_threshold": "resumeConnections", "minconnections": "resumeConnections",
+	"persistence_granularity": "sessionAffinityPrefix4", "netmask": "sessionAffinityPrefix4",
+	"granularity": "sessionAffinityPrefix4",
+	"ops":         "onePacket", "one_packet": "onePacket", "one-packet": "onePacket",
+	"sh-port": "schedulerFlags", "sh-fallback": "schedulerFlags", "mh-port": "schedulerFlags",
+	"mh-fallback": "schedulerFlags",
+	"flag-1":      "schedulerFlags", "flag-2": "schedulerFlags", "schedflags": "schedulerFlags",
+	"sched-flags": "schedulerFlags",
+	"ip":          "address", "host": "address", "sorry_server": "backends", "fallback": "backends",
 }
 
 func (d *decoder) unknown(n node, known []string) {

@@ -29,7 +29,8 @@ func readPorts(s *draft, n node) error {
 			d.refuse(n, "a port has no port number: write port = 80")
 			return
 		case p.last != 0 && (p.Name != "" || p.TargetPort != 0 || p.NodePort != 0):
-			d.refuse(n, "a range of ports has no name, targetPort or nodePort: its ports have their numbers as names, and are the same on the endpoints")
+			d.refuse(n, "a range of ports has no name, targetPort or nodePort: its ports have their numbers as names, and are "+
+				"the same on the endpoints")
 			return
 		case p.last == 0 && p.TargetPort == 0:
 			p.TargetPort = p.Port.Port

@@ -122,7 +122,8 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 }
 
 // synonyms are pairs of keys of a service that say the same.
-var synonyms = [][2]string{{"clusterIP", "clusterIPs"}, {"vips", "loadBalancerIPs"}, {"port", "ports"}, {"backends", "endpoints"}}
+var synonyms = [][2]string{{"clusterIP", "clusterIPs"}, {"vips", "loadBalancerIPs"}, {"port", "ports"},
+	{"backends", "endpoints"}}
 
 // inferType returns the type of a service that names none: the least one that its addresses and ports need.
 func inferType(s *sources.Service, nodePort bool) sources.Type {
@@ -147,15 +148,19 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 	return fields.Table[draft]{
 		fields.Define("type", fields.At(func(s *draft) *sources.Type { return &s.Type },
 			word(sources.ClusterIP, sources.NodePort, sources.LoadBalancer, sources.Headless, sources.ExternalName)),
-			"", `what it may be reached by, as in Kubernetes; absent: "LoadBalancer" with vips, "NodePort" with a nodePort, else "ClusterIP"; Headless and ExternalName serve nothing`),
+			"", `what it may be reached by, as in Kubernetes; absent: "LoadBalancer" with vips, "NodePort" with a nodePort, `+
+				`else "ClusterIP"; Headless and ExternalName serve nothing`),
 		fields.Define("vips", fields.Custom(fields.KindAddressesOrTables, readVIPs),
 			"", "virtual addresses that clients outside use: another word for loadBalancerIPs"),
 		fields.Define("keepClientAddress", fields.AtPointer(func(s *draft) **bool { return &s.keepClient }, fields.Bool),
-			"", "with vips: true: endpoints see the client's address, and answer by way of this node: at most one VIP of each family, as clusterIPs; "+
+			"", "with vips: true: endpoints see the client's address, and answer by way of this node: at most one VIP of each "+
+				"family, as clusterIPs; "+
 				"false: they see this node's"),
 		fields.Define("fwmark", fields.At(func(s *draft) *uint32 { return &s.FWMark }, serviceMark),
-			"", "mode ipvs: instead of addresses and ports: the firewall mark of its packets, which your own rules set; they arrive at this node "+
-				"by an address or a local route of yours; endpoints see the client's address, and the packet's port unless they have one"),
+			"", "mode ipvs: instead of addresses and ports: the firewall mark of its packets, which your own rules set; they "+
+				"arrive at this node "+
+				"by an address or a local route of yours; endpoints see the client's address, and the packet's port unless they "+
+				"have one"),
 		fields.Define("port", portOrRange(readPort),
 			"", "its only port, TCP and the same on the endpoints; short for ports = [80]; or a range of them"),
 		fields.Define("clusterIPs", fields.Custom(fields.KindAddresses, readClusterIPs),
@@ -163,12 +168,16 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 		fields.Define("clusterIP", fields.Custom(fields.KindAddress, readClusterIP),
 			"", "the same with one address"),
 		fields.Define("ports", fields.Custom(fields.KindPortsOrTables, readPorts),
-			"", `at least one; a number alone is a table with nothing else; a range "10000-10100" is all of its ports, the same on the endpoints, 1,000 at most`),
+			"", `at least one; a number alone is a table with nothing else; a range "10000-10100" is all of its ports, the `+
+				`same on the endpoints, 1,000 at most`),
 		fields.Define("backends", fields.Custom(fields.KindAddressesOrTables, readEndpoints),
 			"", "where it is served: another word for endpoints"),
 		fields.Define("endpoints", fields.Custom(fields.KindAddressesOrTables, readEndpoints),
-			"", "where it is served; an address alone, or ADDRESS:PORT, is a table with nothing else; none: connections are refused"),
-		fields.Define("externalIPs", fields.Custom(fields.KindAddresses, func(s *draft, n node) error { return s.d.addrs(n, &s.ExternalIPs) }),
+			"", "where it is served; an address alone, or ADDRESS:PORT, is a table with nothing else; none: connections are "+
+				"refused"),
+		fields.Define("externalIPs", fields.Custom(fields.KindAddresses, func(s *draft, n node) error {
+			return s.d.addrs(n, &s.ExternalIPs)
+		}),
 			"", "further virtual addresses; the node's own are served and not bound"),
 		fields.Define("takeHostPorts", fields.At(func(s *draft) *bool { return &s.TakeHostPorts }, fields.Bool),
 			"false", "serve it also at an address and port of this node where a program listens, "+
@@ -177,45 +186,71 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 			"", "virtual addresses of type LoadBalancer"),
 		fields.Define("loadBalancerSourceRanges", fields.Custom(fields.KindCIDRs, readSourceRanges),
 			"", "who may use the loadBalancerIPs; absent: everyone"),
-		fields.Define("externalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy { return &s.ExternalTrafficPolicy }, word(sources.Cluster, sources.Local)),
+		fields.Define("externalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy {
+			return &s.ExternalTrafficPolicy
+		}, word(sources.Cluster, sources.Local)),
 			`"Cluster"`, "Local: from outside only to endpoints on this node, and the client's address is kept"),
-		fields.Define("internalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy { return &s.InternalTrafficPolicy }, word(sources.Cluster, sources.Local)),
+		fields.Define("internalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy {
+			return &s.InternalTrafficPolicy
+		}, word(sources.Cluster, sources.Local)),
 			`"Cluster"`, "Local: to the cluster IPs only to endpoints on this node"),
-		fields.Define("sessionAffinity", fields.Value[draft]{Kind: fields.KindWord, Words: []string{noAffinity, string(sources.AffinityClientIP), string(sources.AffinityNone)}, Set: readAffinity},
+		fields.Define("sessionAffinity", fields.Value[draft]{Kind: fields.KindWord,
+			Words: []string{noAffinity, string(sources.AffinityClientIP), string(sources.AffinityNone)}, Set: readAffinity},
 			`"None"`, "ClientIP: a client stays with its endpoint"),
 		fields.Define("sessionAffinityTimeout", fields.Custom(fields.KindDuration, readAffinityTimeout),
 			`"3h"`, "how long after its last connection, 1s to 24h"),
-		fields.Define("sessionAffinityPrefix4", fields.At(func(s *draft) *uint8 { return &s.AffinityPrefix4 }, prefixLength(32)),
+		fields.Define("sessionAffinityPrefix4", fields.At(func(s *draft) *uint8 {
+			return &s.AffinityPrefix4
+		}, prefixLength(32)),
 			"32", "with sessionAffinity: clients in one IPv4 network of this prefix length have one endpoint, 1 to 32"),
-		fields.Define("sessionAffinityPrefix6", fields.At(func(s *draft) *uint8 { return &s.AffinityPrefix6 }, prefixLength(128)),
+		fields.Define("sessionAffinityPrefix6", fields.At(func(s *draft) *uint8 {
+			return &s.AffinityPrefix6
+		}, prefixLength(128)),
 			"128", "the same for IPv6, 1 to 128"),
 		fields.Define("healthCheckNodePort", fields.At(func(s *draft) *uint16 { return &s.HealthCheckNodePort }, fields.Port),
-			"", "where the node tells a load balancer whether it has endpoints; type LoadBalancer with externalTrafficPolicy Local"),
-		fields.Define("publishNotReadyAddresses", fields.At(func(s *draft) *bool { return &s.PublishNotReadyAddresses }, fields.Bool),
+			"", "where the node tells a load balancer whether it has endpoints; type LoadBalancer with externalTrafficPolicy "+
+				"Local"),
+		fields.Define("publishNotReadyAddresses", fields.At(func(s *draft) *bool {
+			return &s.PublishNotReadyAddresses
+		}, fields.Bool),
 			"false", "serve endpoints that are not ready, too"),
-		fields.Define("trafficDistribution", fields.At(func(s *draft) *sources.TrafficDistribution { return &s.TrafficDistribution },
+		fields.Define("trafficDistribution", fields.At(func(s *draft) *sources.TrafficDistribution {
+			return &s.TrafficDistribution
+		},
 			word(sources.DistributeEvenly, sources.PreferSameZone, sources.PreferSameNode)),
 			`""`, "prefer endpoints that are near"),
 		fields.Define("scheduler", fields.At(func(s *draft) *string { return &s.Scheduler }, scheduler),
-			"", `of this service; absent: ipvs.scheduler of svcproxy.toml, and if that is absent "wrr" where weights differ, else "rr"`),
+			"", `of this service; absent: ipvs.scheduler of svcproxy.toml, and if that is absent "wrr" where weights differ, `+
+				`else "rr"`),
 		fields.Define("schedulerFlags", fields.Custom(fields.KindStrings, readSchedulerFlags),
-			"", `the flags of scheduler "sh" or "mh", as in ipvsadm: "sh-fallback" gives clients of an endpoint that is out another one, "sh-port" spreads a client's connections; `+
+			"", `the flags of scheduler "sh" or "mh", as in ipvsadm: "sh-fallback" gives clients of an endpoint that is out `+
+				`another one, "sh-port" spreads a client's connections; `+
 				`"mh-fallback" and "mh-port"; absent: ["sh-fallback"], ["mh-fallback", "mh-port"]`),
 		fields.Define("onePacket", fields.At(func(s *draft) *bool { return &s.OnePacket }, fields.Bool),
-			"false", "mode ipvs: each datagram of a UDP port is balanced alone, without a connection (ipvsadm -o); replies of masqueraded endpoints do not reach clients then"),
+			"false", "mode ipvs: each datagram of a UDP port is balanced alone, without a connection (ipvsadm -o); replies of "+
+				"masqueraded endpoints do not reach clients then"),
 		fields.Define("maxConnections", fields.AtPointer(func(s *draft) **uint32 { return &s.limits.most }, connections),
-			"", "of endpoints that give none themselves: how many connections each may have at each port before it gets no new ones; 0: no limit"),
+			"", "of endpoints that give none themselves: how many connections each may have at each port before it gets no "+
+				"new ones; 0: no limit"),
 		fields.Define("resumeConnections", fields.AtPointer(func(s *draft) **uint32 { return &s.limits.resume }, connections),
-			"", "of endpoints that give none themselves: an endpoint at maxConnections gets new ones again below this number; absent: below three quarters of maxConnections"),
+			"", "of endpoints that give none themselves: an endpoint at maxConnections gets new ones again below this number; "+
+				"absent: below three quarters of maxConnections"),
 		fields.Define("forward", fields.At(func(s *draft) *sources.Forward { return &s.Forward }, word(sources.Forwards...)),
-			"", `mode ipvs: how packets reach the endpoints: "masquerade", or unchanged: "direct" in this node's networks, "ipip" or "gue" by a tunnel; then `+
-				"the endpoints have the VIPs and answer past this node, and targetPort is port; node ports are masqueraded; absent: ipvs.forward of svcproxy.toml"),
-		fields.Define("drainTimeout", fields.AtPointer(func(s *draft) **time.Duration { return &s.DrainTimeout }, fields.Duration),
-			"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of svcproxy.toml`),
+			"", `mode ipvs: how packets reach the endpoints: "masquerade", or unchanged: "direct" in this node's networks, `+
+				`"ipip" or "gue" by a tunnel; then `+
+				"the endpoints have the VIPs and answer past this node, and targetPort is port; node ports are masqueraded; "+
+				"absent: ipvs.forward of svcproxy.toml"),
+		fields.Define("drainTimeout", fields.AtPointer(func(s *draft) **time.Duration {
+			return &s.DrainTimeout
+		}, fields.Duration),
+			"", `longest drain of an endpoint that left; "0s": until its last connection ends; absent: ipvs.drainTimeout of `+
+				`svcproxy.toml`),
 		fields.Define("announce", fields.AtPointer(func(s *draft) **bool { return &s.Announce }, fields.Bool),
-			"", "with announce.mode of svcproxy.toml: whether routing daemons are told of its virtual addresses; absent: of externalIPs and loadBalancerIPs"),
+			"", "with announce.mode of svcproxy.toml: whether routing daemons are told of its virtual addresses; absent: of "+
+				"externalIPs and loadBalancerIPs"),
 		fields.Define("healthCheck", fields.Custom(fields.KindStringOrTable, readCheck),
-			`"off"`, `how its endpoints are checked: "tcp", "tls", "grpc", "udp", "ping" or "agent"; "http:/PATH", "https:/PATH", "dns:NAME" or "exec:/PROGRAM"; "@NAME" for [healthChecks.NAME] of this file; or a table`),
+			`"off"`, `how its endpoints are checked: "tcp", "tls", "grpc", "udp", "ping" or "agent"; "http:/PATH", `+
+				`"https:/PATH", "dns:NAME" or "exec:/PROGRAM"; "@NAME" for [healthChecks.NAME] of this file; or a table`),
 	}
 })
 

@@ -38,30 +38,38 @@ func (s *draft) clientAddress(n node) {
 	switch {
 	case s.keepClient != nil && !words:
 		s.d.refuse(n, "keepClientAddress has no effect without vips")
-	case keep && slices.ContainsFunc(s.LoadBalancerIPs, func(v sources.VIP) bool { return v.Mode != sources.IPModeDefault }):
+	case keep && slices.ContainsFunc(s.LoadBalancerIPs, func(v sources.VIP) bool {
+		return v.Mode != sources.IPModeDefault
+	}):
 		s.d.refuse(n, "keepClientAddress = true: a VIP with an ipMode is a load balancer's, and hides clients' addresses")
 	case keep && len(s.SourceRanges) > 0:
-		s.d.refuse(n, "keepClientAddress = true: loadBalancerSourceRanges guard load balancer IPs only, and these VIPs would be open to everyone")
+		s.d.refuse(n, "keepClientAddress = true: loadBalancerSourceRanges guard load balancer IPs only, and these VIPs "+
+			"would be open to everyone")
 	case keep:
 		for _, v := range s.LoadBalancerIPs {
 			s.ClusterIPs = append(s.ClusterIPs, v.Addr)
 		}
 		s.LoadBalancerIPs, s.KeepsClients = nil, true
 	case s.keepClient == nil && words && hidesClients(&s.Service):
-		s.d.warn(n, "unless ipvs.forward says otherwise, endpoints see this node's address instead of the client's: write keepClientAddress = false if that is right, or true if their answers come back through this node")
+		s.d.warn(n, "unless ipvs.forward says otherwise, endpoints see this node's address instead of the client's: write "+
+			"keepClientAddress = false if that is right, or true if their answers come back through this node")
 	}
 }
 
 // hidesClients reports whether a service's endpoints see the node's address as that of clients outside.
 func hidesClients(s *sources.Service) bool {
-	return len(s.LoadBalancerIPs) > 0 && s.ExternalTrafficPolicy == sources.Cluster && (s.Forward == "" || s.Forward == sources.Masquerade)
+	return len(s.LoadBalancerIPs) > 0 && s.ExternalTrafficPolicy == sources.Cluster &&
+		(s.Forward == "" || s.Forward == sources.Masquerade)
 }
 
 var vipFields = fields.Table[sources.VIP]{
 	fields.Define("ip", fields.At(func(v *sources.VIP) *netip.Addr { return &v.Addr }, addr),
 		"", "required in a table; an address alone is the same without ipMode"),
-	fields.Define("ipMode", fields.At(func(v *sources.VIP) *sources.IPMode { return &v.Mode }, word(sources.IPModeDefault, sources.IPModeVIP, sources.IPModeProxy)),
-		`""`, "VIP, as is \"\": packets arrive with this address, the node serves it; Proxy: they arrive at node ports, it does not"),
+	fields.Define("ipMode", fields.At(func(v *sources.VIP) *sources.IPMode {
+		return &v.Mode
+	}, word(sources.IPModeDefault, sources.IPModeVIP, sources.IPModeProxy)),
+		`""`, "VIP, as is \"\": packets arrive with this address, the node serves it; Proxy: they arrive at node ports, it "+
+			"does not"),
 }
 
 func readClusterIP(s *draft, n node) error {

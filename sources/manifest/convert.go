@@ -18,7 +18,8 @@ import (
 //
 // ok is false if the service cannot be served; problems say why. If ok is true, problems are about single external IPs
 // and endpoints that were left out.
-func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Service, problems []sources.Problem, ok bool) {
+func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Service, problems []sources.Problem,
+	ok bool) {
 	c := &converter{service: sources.Service{
 		Namespace: cmp.Or(s.Metadata.Namespace, sources.DefaultNamespace),
 		Name:      s.Metadata.Name,

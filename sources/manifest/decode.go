@@ -24,8 +24,9 @@ type Objects struct {
 // Empty reports whether there is no object that is used here.
 func (o Objects) Empty() bool { return len(o.Services)+len(o.Slices)+len(o.Nodes) == 0 }
 
-// Decode reads YAML or JSON documents in kubectl's form, Lists too. It ignores objects of other kinds, which Ignored
-// names, and unused fields. It reports an object that cannot be read and leaves it out. name is the file's name in messages.
+// Decode reads YAML or JSON documents in kubectl's form, Lists too. It ignores objects of other kinds, which
+// Ignored names, and unused fields. It reports an object that cannot be read and leaves it out. name is the
+// file's name in messages.
 func Decode(name string, data []byte) (Objects, []sources.Problem) {
 	d := &decoder{name: name}
 	if atMost(data) > 4*maxValues {
@@ -144,7 +145,8 @@ func (d *decoder) object(n *yaml.Node, is head) {
 			return
 		}
 		d.objects.Ignored = append(d.objects.Ignored, sources.Problem{Origin: d.origin(n.Line), Message: fmt.Sprintf(
-			"kind %q of apiVersion %q is ignored: only Service and Node of v1, and EndpointSlice of discovery.k8s.io/v1, are read", is.Kind, is.APIVersion)})
+			"kind %q of apiVersion %q is ignored: only Service and Node of v1, and EndpointSlice of discovery.k8s.io/v1, are "+
+				"read", is.Kind, is.APIVersion)})
 	}
 }
 

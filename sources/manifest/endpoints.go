@@ -73,7 +73,8 @@ func (c *converter) slice(to []sources.Endpoint, part *EndpointSlice) []sources.
 		}
 		a, clean, err := parseAddr(e.Addresses[0])
 		if err != nil || a.Is4() != (part.AddressType == "IPv4") {
-			c.refuse("endpoint %q of EndpointSlice %s left out: not an address of type %s", e.Addresses[0], part.Metadata.Name, part.AddressType)
+			c.refuse("endpoint %q of EndpointSlice %s left out: not an address of type %s", e.Addresses[0], part.Metadata.Name,
+				part.AddressType)
 			continue
 		}
 		c.legacy("endpoint", e.Addresses[0], clean)

@@ -23,7 +23,8 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 	for _, s := range o.Services {
 		k := key{s.Metadata.Namespace, s.Metadata.Name}
 		if first, twice := seen[k]; twice {
-			problems = append(problems, problem(s.Metadata, k.namespace+"/"+k.name, "left out: it is there twice, first at %s", first))
+			problems = append(problems, problem(s.Metadata, k.namespace+"/"+k.name, "left out: it is there twice, first at %s",
+				first))
 			continue
 		}
 		seen[k] = s.Metadata.Origin
@@ -38,7 +39,8 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 	for _, e := range o.Slices {
 		k := key{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
 		if _, known := seen[k]; e.Ours() && !known {
-			problems = append(problems, problem(e.Metadata, "", "EndpointSlice %s left out: there is no Service %s/%s", e.Metadata.Name, k.namespace, k.name))
+			problems = append(problems, problem(e.Metadata, "", "EndpointSlice %s left out: there is no Service %s/%s",
+				e.Metadata.Name, k.namespace, k.name))
 		}
 	}
 	t := sources.Table{Services: sources.ServicesOf(all...)}

@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxValues is how many keys and values the documents of a file may have, when each alias is written out: 60,000 services.
-// The library takes 300 bytes for each.
+// maxValues is how many keys and values the documents of a file may have, when each alias is written out:
+// 60,000 services. The library takes 300 bytes for each.
 const maxValues = 1_000_000
 
 // atMost is an upper bound of the keys and values in a text, without aliases.

@@ -15,13 +15,16 @@ func Text(text string) string { return (&Secrets{}).Redact(text) }
 
 // plainHeaders are names of headers that carry no credentials. A name that ends in "-" stands for all that begin so.
 var plainHeaders = []string{
-	"accept", "accept-", "cache-control", "connection", "content-", "date", "expect", "host", "if-", "keep-alive", "max-forwards", "origin", "pragma",
-	"range", "referer", "sec-websocket-version", "te", "transfer-encoding", "upgrade", "upgrade-", "user-agent", "via", "x-forwarded-", "forwarded",
+	"accept", "accept-", "cache-control", "connection", "content-", "date", "expect", "host", "if-", "keep-alive",
+	"max-forwards", "origin", "pragma",
+	"range", "referer", "sec-websocket-version", "te", "transfer-encoding", "upgrade", "upgrade-", "user-agent", "via",
+	"x-forwarded-", "forwarded",
 }
 
 // plainWords are values of headers that are no secrets, whatever the header.
 var plainWords = []string{
-	"yes", "no", "true", "false", "on", "off", "check", "health", "healthcheck", "health-check", "ping", "probe", "monitor", "status", "haproxy",
+	"yes", "no", "true", "false", "on", "off", "check", "health", "healthcheck", "health-check", "ping", "probe",
+	"monitor", "status", "haproxy",
 	"keepalived", "ldirectord", "svcproxy", "http", "https", "close", "xmlhttprequest", "trailers", "*", "",
 }
 
@@ -53,7 +56,8 @@ func urlOf(text string) string {
 	return rest
 }
 
-// Target reports whether a path with its query may have a secret: a user before an @, a parameter, or a long random word.
+// Target reports whether a path with its query may have a secret: a user before an @, a parameter, or a long
+// random word.
 func Target(path string) bool { return LooksSecret(path) || secretIn(path) }
 
 func secretIn(path string) bool {
@@ -66,7 +70,8 @@ func secretIn(path string) bool {
 	for pair := range strings.FieldsFuncSeq(query+"&"+params, isPair) {
 		name, value, _ := strings.Cut(pair, "=")
 		letters := func(r rune) bool { return !unicode.IsLetter(r) && r != '-' && r != '_' && r != '.' }
-		if names(name) || !isNumber(value) && !isAddress(value) && (len(value) > 16 || strings.ContainsFunc(value, letters)) || isMixed(name) {
+		if names(name) || !isNumber(value) && !isAddress(value) &&
+			(len(value) > 16 || strings.ContainsFunc(value, letters)) || isMixed(name) {
 			return true
 		}
 	}
@@ -75,7 +80,8 @@ func secretIn(path string) bool {
 
 // logins are commands by which a client gives a password, or the first part of one.
 var logins = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(?:^|[\r\n"\s])(?:auth|hello\s+\d+\s+auth|acl\s+setuser|pass|user|login|identify|cram-md5|oper|` +
+	return regexp.MustCompile(`(?i)(?:^|[\r\n"\s])(?:auth|hello\s+\d+\s+auth|acl\s+setuser|pass|` +
+		`user|login|identify|cram-md5|oper|` +
 		`config\s+set\s+requirepass|a\d+\s+login|\.\s+login)(?:[\s,]|$)`)
 })
 
@@ -118,7 +124,8 @@ func Args(args []string) bool {
 			return true
 		case slices.Contains(secretFlags, a) && i+1 < len(args) && mayBePassword(a, args[i+1]):
 			return true
-		case len(a) > 2 && slices.Contains(secretFlags[:4], a[:2]) && mayBePassword(a[:2], a[2:]) && !slices.Contains(longFlags, a):
+		case len(a) > 2 && slices.Contains(secretFlags[:4], a[:2]) && mayBePassword(a[:2], a[2:]) &&
+			!slices.Contains(longFlags, a):
 			return true
 		case slices.Contains(longSecrets, a) && i+1 < len(args):
 			return true
@@ -129,17 +136,20 @@ func Args(args []string) bool {
 
 // longFlags and longSecrets are options with one dash and a long name, such as those of Nagios' plugins and of Java.
 var (
-	longFlags   = []string{"-port", "-path", "-proto", "-protocol", "-ping", "-url", "-uri", "-user", "-udp", "-all", "-auto"}
-	longSecrets = []string{"-password", "-pass", "-passwd", "-pw", "-token", "-secret", "-key", "-auth", "-authpassword", "-w1"}
+	longFlags = []string{"-port", "-path", "-proto", "-protocol", "-ping", "-url", "-uri", "-user", "-udp", "-all",
+		"-auto"}
+	longSecrets = []string{"-password", "-pass", "-passwd", "-pw", "-token", "-secret", "-key", "-auth", "-authpassword",
+		"-w1"}
 )
 
 func secretURL(word string) bool { rest := urlOf(word); return rest != "" && secretIn(rest) }
 
-// mayBePassword reports whether the word behind an option may be a secret: a number or an address is none, and a user or a
-// header is one only with a colon behind it, or as a cookie.
+// mayBePassword reports whether the word behind an option may be a secret: a number or an address is none,
+// and a user or a header is one only with a colon behind it, or as a cookie.
 func mayBePassword(flag, word string) bool {
 	switch {
-	case isNumber(word), isAddress(word), strings.HasPrefix(word, "/"), strings.HasPrefix(word, "-"), strings.HasPrefix(word, "$SVCPROXY_"):
+	case isNumber(word), isAddress(word), strings.HasPrefix(word, "/"), strings.HasPrefix(word, "-"),
+		strings.HasPrefix(word, "$SVCPROXY_"):
 		return false
 	case flag == "-u" || flag == "-U":
 		_, password, _ := strings.Cut(word, ":")
@@ -161,7 +171,8 @@ const leastRandom = 16
 
 // isRandom reports whether a word may be a key: it is long, and has letters and digits mixed.
 func isRandom(word string) bool {
-	return len(word) >= leastRandom && isMixed(word) && !strings.ContainsAny(word, "/:%") && !isAddress(word) && !versioned().MatchString(word)
+	return len(word) >= leastRandom && isMixed(word) && !strings.ContainsAny(word, "/:%") && !isAddress(word) &&
+		!versioned().MatchString(word)
 }
 
 // versioned are names with numbers behind words, such as db-primary-01 or check_http_2.
@@ -174,7 +185,9 @@ func isMixed(word string) bool {
 }
 
 func isNumber(text string) bool {
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsDigit(r) && r != '.' && r != ',' })
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsDigit(r) && r != '.' && r != ','
+	})
 }
 
 func isAddress(text string) bool {

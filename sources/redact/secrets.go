@@ -66,7 +66,8 @@ func (s *Secrets) Redact(text string) string {
 }
 
 // secretName is what keys are called whose values are secret.
-const secretName = `(?i:[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|authorization|api[_-]?key|private[_-]?key|client-key-data|client-certificate-data|credential|cookie)[\w.-]*)`
+const secretName = `(?i:[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|authorization|api[_-]?key|private[_-]?key|` +
+	`client-key-data|client-certificate-data|credential|cookie)[\w.-]*)`
 
 // A look is what a secret looks like, and what stands there instead.
 type look struct {
@@ -127,5 +128,7 @@ var secretWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompil
 
 // Key reports whether the value of a key may be secret.
 func Key(key string) bool {
-	return slices.ContainsFunc(secretKeys, func(k string) bool { return strings.EqualFold(k, key) }) || secretWord().MatchString(key)
+	return slices.ContainsFunc(secretKeys, func(k string) bool {
+		return strings.EqualFold(k, key)
+	}) || secretWord().MatchString(key)
 }

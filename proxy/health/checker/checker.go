@@ -89,7 +89,9 @@ func New(o Options) (*Checker, error) {
 		Options: o, settings: o.Settings, targets: map[health.Key]*target{},
 		news: make(chan struct{}, 1), tables: make(chan struct{}, 1), prunes: make(chan struct{}, 1),
 	}
-	c.agents.kept = kept{name: agentsFile, lost: "what agents said", content: func() json.Marshaler { return c.board.Agents(c.agents.before) }}
+	c.agents.kept = kept{name: agentsFile, lost: "what agents said", content: func() json.Marshaler {
+		return c.board.Agents(c.agents.before)
+	}}
 	c.since.kept = kept{name: sinceFile, lost: "since when endpoints are up or down", content: c.sinceContent}
 	var err error
 	c.prober.ExecDirs = o.ExecDirs
@@ -134,8 +136,8 @@ func Credential(name string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// tick is how often the checker looks at what depends on time alone: the end of a mass failure or of an order, and checks
-// that tell nothing.
+// tick is how often the checker looks at what depends on time alone: the end of a mass failure or of an
+// order, and checks that tell nothing.
 const tick = time.Second
 
 // Run probes until ctx ends.

@@ -28,8 +28,8 @@ func (c *Checker) dark(now time.Time) []darkCheck {
 	return list
 }
 
-// darkConditions says which checks tell nothing, and why. Type and reason are the subject: they stay while more services
-// and endpoints are concerned, or fewer.
+// darkConditions says which checks tell nothing, and why. Type and reason are the subject: they stay while
+// more services and endpoints are concerned, or fewer.
 func darkConditions(dark []darkCheck, now time.Time) []condition.Condition {
 	sources.SortFunc(dark, func(x, y darkCheck) int {
 		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Reason, y.Reason))

@@ -165,10 +165,10 @@ func (c *Checker) prune(ctx context.Context) {
 	}
 }
 
-// pruneOrders ends orders whose time is over, and those that have had no endpoint for 24 hours. An order that is over
-// counts no more, even before this. While a source has not delivered, an order without an endpoint stays: its endpoint comes
-// back with its table, and may be under repair. Nothing ends before the first table, because package health asks the
-// orders of the last run, ended or not, why an endpoint has weight 0.
+// pruneOrders ends orders whose time is over, and those that have had no endpoint for 24 hours. An order that
+// is over counts no more, even before this. While a source has not delivered, an order without an endpoint
+// stays: its endpoint comes back with its table, and may be under repair. Nothing ends before the first
+// table, because package health asks the orders of the last run, ended or not, why an endpoint has weight 0.
 func (c *Checker) pruneOrders(now time.Time) error {
 	c.ordering.Lock()
 	defer c.ordering.Unlock()

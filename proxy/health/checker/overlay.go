@@ -113,9 +113,10 @@ func AtStart(t sources.Table, s Settings, kept Kept, have *kernel.Observed, now 
 	return health.Overlay(t, health.Known{Verdicts: board.Verdicts(), Overrides: kept.Orders}, now).Table
 }
 
-// fromKernel returns the verdicts that targets start with, see health.FromKernel. After a change of mode a virtual server
-// that only keeps its connections may be beside rules: then the rules say who is up.
-func fromKernel(t sources.Table, orders health.Overrides, agents health.Agents, have *kernel.Observed) map[health.Key]health.Verdict {
+// fromKernel returns the verdicts that targets start with, see health.FromKernel. After a change of mode a
+// virtual server that only keeps its connections may be beside rules: then the rules say who is up.
+func fromKernel(t sources.Table, orders health.Overrides, agents health.Agents,
+	have *kernel.Observed) map[health.Key]health.Verdict {
 	virtuals, reals := plan.Translated(have)
 	return health.FromKernel(t, orders, agents, slices.Concat(have.Virtuals, virtuals), have.Reals.With(nil, reals))
 }

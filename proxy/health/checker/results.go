@@ -39,7 +39,8 @@ func (c *Checker) record(t *probe.Target, r probe.Result) probe.Next {
 
 // resultOf returns a result of a check of some type as package health takes it.
 func resultOf(of sources.CheckType, r probe.Result, now time.Time) health.Result {
-	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration, Expires: r.Expires, Warning: r.Warning}
+	h := health.Result{Good: r.Outcome == probe.OK, Void: r.Void(), At: now, Took: r.Duration, Expires: r.Expires,
+		Warning: r.Warning}
 	if h.Reason = r.String(); h.Good {
 		h.Reason = r.Detail
 	}

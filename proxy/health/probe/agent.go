@@ -52,10 +52,10 @@ func readLine(r io.Reader) (line []byte, whole bool, err error) {
 	return line, false, nil
 }
 
-// judgeAgent returns the result of an agent's line, as HAProxy 2.6 reads it (tcpcheck_agent_expect_reply). Words end at
-// spaces, tabs and commas, case does not matter, and the last word of each kind counts. A word that begins with "#"
-// begins an explanation. Words that are not known change nothing: the first one is the result's detail. An answer without
-// a word about health is OK, and does not speak.
+// judgeAgent returns the result of an agent's line, as HAProxy 2.6 reads it (tcpcheck_agent_expect_reply).
+// Words end at spaces, tabs and commas, case does not matter, and the last word of each kind counts. A word
+// that begins with "#" begins an explanation. Words that are not known change nothing: the first one is the
+// result's detail. An answer without a word about health is OK, and does not speak.
 func judgeAgent(line string) Result {
 	words, reason := splitAgent(line)
 	r, health, percent, unknown := Result{Outcome: OK}, "", "", ""

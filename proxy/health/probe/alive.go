@@ -10,10 +10,10 @@ import (
 // overdue is how many intervals after its due time a probe counts as overdue.
 const overdue = 3
 
-// Alive reports whether the loop runs: it has taken every probe that was due three intervals ago, if only to let it wait for
-// a place, and no probe runs for three intervals longer than twice its timeout. A program may: one that waits for a
-// broken disk cannot be killed, and a restart of the process would not help. After the process was stopped Alive is false
-// until the loop runs.
+// Alive reports whether the loop runs: it has taken every probe that was due three intervals ago, if only to
+// let it wait for a place, and no probe runs for three intervals longer than twice its timeout. A program
+// may: one that waits for a broken disk cannot be killed, and a restart of the process would not help. After
+// the process was stopped Alive is false until the loop runs.
 func (r *Runner) Alive(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,9 +15,10 @@ import (
 // answersIdle is how long the packet socket stays open after the last probe that needed it.
 const answersIdle = time.Minute
 
-// answers receives what endpoints answer to SYNs for a VIP, in one address family. A packet socket takes the answers off
-// the link: they come from an address that this node has itself, and the kernel drops these as martians before any other
-// socket could see them. Only packets for one port of ours pass the socket's filter. The zero value is closed.
+// answers receives what endpoints answer to SYNs for a VIP, in one address family. A packet socket takes the
+// answers off the link: they come from an address that this node has itself, and the kernel drops these as
+// martians before any other socket could see them. Only packets for one port of ours pass the socket's
+// filter. The zero value is closed.
 type answers struct {
 	mu      sync.Mutex
 	ours    pool // holds the port, from which all these SYNs are sent
@@ -100,15 +101,16 @@ func (s *answers) deliver(p []byte) {
 	}
 }
 
-// packetSocket returns a socket that receives the packets of TCP for a port, from all links. It binds to the protocol only
-// after the filter is in place, so it receives nothing before.
+// packetSocket returns a socket that receives the packets of TCP for a port, from all links. It binds to the
+// protocol only after the filter is in place, so it receives nothing before.
 func packetSocket(v6 bool, port int) (int, error) {
 	fd, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_DGRAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, os.NewSyscallError("socket", err)
 	}
 	program := forPort(v6, port)
-	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]})
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: etherType(v6)})
 	}

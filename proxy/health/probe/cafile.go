@@ -26,8 +26,8 @@ type caFile struct {
 }
 
 func (c *caFiles) load(path string) (*x509.CertPool, error) {
-	// To open a device may have an effect, and a FIFO would wait for a writer. The file may be replaced at any time, so the
-	// one that is open is judged, too.
+	// To open a device may have an effect, and a FIFO would wait for a writer. The file may be replaced at any
+	// time, so the one that is open is judged, too.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("CA file %s is not a regular file", path)
 	}

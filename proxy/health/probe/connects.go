@@ -335,6 +335,7 @@ func pollNow(fds []unix.PollFd) syscall.Errno {
 		return 0
 	}
 	var wait syscall.Timespec
-	_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)), uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
 	return errno
 }

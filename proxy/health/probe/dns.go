@@ -21,7 +21,8 @@ var recordTypes = map[string]dnsmessage.Type{
 
 // rcodes are the names of the response codes that a server sends by itself.
 var rcodes = map[dnsmessage.RCode]string{
-	dnsmessage.RCodeFormatError: "FORMERR", dnsmessage.RCodeServerFailure: "SERVFAIL", dnsmessage.RCodeNameError: "NXDOMAIN",
+	dnsmessage.RCodeFormatError: "FORMERR", dnsmessage.RCodeServerFailure: "SERVFAIL",
+	dnsmessage.RCodeNameError:      "NXDOMAIN",
 	dnsmessage.RCodeNotImplemented: "NOTIMP", dnsmessage.RCodeRefused: "REFUSED",
 }
 

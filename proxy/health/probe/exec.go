@@ -18,14 +18,14 @@ import (
 // group keeps the pipe open.
 const drainOutput = 50 * time.Millisecond
 
-// killWait is how long a probe waits at most for the end of a program that it has killed. In uninterruptible sleep, as on
-// a broken disk, a program ends only when the kernel answers it.
+// killWait is how long a probe waits at most for the end of a program that it has killed. In uninterruptible
+// sleep, as on a broken disk, a program ends only when the kernel answers it.
 const killWait = time.Second
 
-// exec runs a program without a shell. Exit status 0 is ok, 1 is a failure, and n from 2 to 255 is ok with a weight of
-// n-2 percent, as for keepalived's MISC_CHECK with misc_dynamic, or a failure with OnlyZero. At the timeout, and when the program has ended, its process group is
-// killed. A process that leaves the group lives on: the limits of svcproxy's unit hold it. Of a program that the kill does
-// not end, the result has unended.
+// exec runs a program without a shell. Exit status 0 is ok, 1 is a failure, and n from 2 to 255 is ok with a
+// weight of n-2 percent, as for keepalived's MISC_CHECK with misc_dynamic, or a failure with OnlyZero. At the
+// timeout, and when the program has ended, its process group is killed. A process that leaves the group lives
+// on: the limits of svcproxy's unit hold it. Of a program that the kill does not end, the result has unended.
 func (a *attempt) exec() Result {
 	program, err := machine.ProgramIn(a.Command, a.prober.ExecDirs)
 	if err != nil {
@@ -66,16 +66,19 @@ func (a *attempt) exec() Result {
 
 // placed returns arguments with the endpoint's address and port for the names that its environment has for these.
 func (a *attempt) placed(args string) string {
-	return strings.NewReplacer("$SVCPROXY_ADDRESS", a.target.Addr().String(), "$SVCPROXY_PORT", strconv.Itoa(int(a.target.Port()))).Replace(args)
+	return strings.NewReplacer("$SVCPROXY_ADDRESS", a.target.Addr().String(), "$SVCPROXY_PORT",
+		strconv.Itoa(int(a.target.Port()))).Replace(args)
 }
 
-// startError names the key that asks for another user, if svcproxy may not become that user: it lacks capabilities, or the
-// unit's filter refuses the system calls. The error of a program that may not be run is another one, EACCES.
+// startError names the key that asks for another user, if svcproxy may not become that user: it lacks
+// capabilities, or the unit's filter refuses the system calls. The error of a program that may not be run is
+// another one, EACCES.
 func startError(err error, user *syscall.Credential) error {
 	if user == nil || !errors.Is(err, syscall.EPERM) {
 		return err
 	}
-	return fmt.Errorf("health.execUser: svcproxy may not become user %d: it lacks CAP_SETUID, see svcproxy.toml(5)", user.Uid)
+	return fmt.Errorf("health.execUser: svcproxy may not become user %d: it lacks CAP_SETUID, see svcproxy.toml(5)",
+		user.Uid)
 }
 
 // waitProgram waits for the program's end or for the deadline, and kills what is left of its group. It does not reap

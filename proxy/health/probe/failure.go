@@ -16,11 +16,12 @@ var ownFaults = map[syscall.Errno]bool{
 	syscall.EPERM: true, // no capability, or the local firewall drops the probe
 }
 
-// noRoute are errors of this node's routes and links if a system call returns them before a packet has left: no route, one of
-// type unreachable, prohibit or blackhole, a link that is down. The same numbers come later from ICMP and ARP, and then they
-// tell of the network and of the endpoint.
+// noRoute are errors of this node's routes and links if a system call returns them before a packet has left:
+// no route, one of type unreachable, prohibit or blackhole, a link that is down. The same numbers come later
+// from ICMP and ARP, and then they tell of the network and of the endpoint.
 var noRoute = map[syscall.Errno]bool{
-	syscall.ENETUNREACH: true, syscall.EHOSTUNREACH: true, syscall.EACCES: true, syscall.EINVAL: true, syscall.ENETDOWN: true, syscall.ENODEV: true,
+	syscall.ENETUNREACH: true, syscall.EHOSTUNREACH: true, syscall.EACCES: true, syscall.EINVAL: true,
+	syscall.ENETDOWN: true, syscall.ENODEV: true,
 }
 
 // unsentError is an error with which this node refused to send a packet.

@@ -28,8 +28,10 @@ const serving = 1
 
 // grpcStatus are the names of gRPC's status codes.
 var grpcStatus = [...]string{
-	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+	"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+	"PERMISSION_DENIED",
+	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
+	"DATA_LOSS", "UNAUTHENTICATED",
 }
 
 // grpc makes one unary call of grpc.health.v1.Health/Check. Only SERVING is ok.
@@ -69,7 +71,8 @@ func (a *attempt) call(c net.Conn, scheme string) Result {
 func writeCall(w *bytes.Buffer, scheme, authority, service string, timeout time.Duration) {
 	w.WriteString(http2.ClientPreface)
 	f := http2.NewFramer(w, nil)
-	f.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}, http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeader})
+	f.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0},
+		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHeader})
 	var block bytes.Buffer
 	h := hpack.NewEncoder(&block)
 	for _, field := range [][2]string{

@@ -32,7 +32,8 @@ type Result struct {
 	unended <-chan struct{}
 }
 
-// String returns what an operator reads: "ok", "refused", "status 503", "tls certificate has expired", "timeout: connect".
+// String returns what an operator reads: "ok", "refused", "status 503", "tls certificate has expired",
+// "timeout: connect".
 func (r Result) String() string {
 	switch r.Outcome {
 	case OK:

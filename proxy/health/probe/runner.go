@@ -90,8 +90,9 @@ func newRunner(do probeFunc, report func(*Target, Result) Next, limits Limits) *
 	}
 }
 
-// Add has t probed each interval, unless report says otherwise. The first probe comes within one interval: when is a hash
-// of the target, so that the probes of many targets are spread. A target that was removed cannot be added again.
+// Add has t probed each interval, unless report says otherwise. The first probe comes within one interval:
+// when is a hash of the target, so that the probes of many targets are spread. A target that was removed
+// cannot be added again.
 func (r *Runner) Add(t *Target, interval time.Duration) {
 	t.hash, t.every = hashOf(t), max(interval, minInterval)
 	r.mu.Lock()
@@ -256,8 +257,9 @@ func (r *Runner) finish(ctx context.Context, b begun, result Result) {
 	r.push(t, t.due)
 }
 
-// await returns when a program has ended that could not be killed, and the target's next probe by then. Until then it has
-// its place and no other probe. Its timeout is reported again each interval, because one bad result alone changes no state.
+// await returns when a program has ended that could not be killed, and the target's next probe by then. Until
+// then it has its place and no other probe. Its timeout is reported again each interval, because one bad
+// result alone changes no state.
 func (r *Runner) await(ctx context.Context, t *Target, ended <-chan struct{}, next Next) Next {
 	for {
 		stalled := r.stalled()
@@ -286,8 +288,8 @@ func (r *Runner) stalled() time.Duration {
 	return r.stall.until(r.now())
 }
 
-// counts records a result, and reports whether it counts: its target still exists, and the probe was not cut short. A failure
-// during a stall becomes void.
+// counts records a result, and reports whether it counts: its target still exists, and the probe was not cut
+// short. A failure during a stall becomes void.
 func (r *Runner) counts(t *Target, result *Result, stalled time.Duration) (counts, cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

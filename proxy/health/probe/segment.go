@@ -43,7 +43,8 @@ func (s segment) packet() []byte {
 		return append(append(append(ip, from...), to...), tcp...)
 	}
 	ip := make([]byte, 12, lengthIPv4+lengthTCP)
-	ip[0], ip[3], ip[6], ip[8], ip[9] = 4<<4|lengthIPv4/4, lengthIPv4+lengthTCP, 0x40, lifetime, protocolTCP // 0x40: do not fragment
+	// 0x40: do not fragment
+	ip[0], ip[3], ip[6], ip[8], ip[9] = 4<<4|lengthIPv4/4, lengthIPv4+lengthTCP, 0x40, lifetime, protocolTCP
 	ip = append(append(ip, from...), to...)
 	binary.BigEndian.PutUint16(ip[10:], checksum(ip))
 	return append(ip, tcp...)

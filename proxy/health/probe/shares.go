@@ -12,22 +12,22 @@ import (
 const (
 	// promptly is how long a probe holds its place at most for its target to count as prompt.
 	promptly = 250 * time.Millisecond
-	// promptAfter is how many such probes in a row make a target prompt, and slowFor is how long it was slow at least before
-	// that: a target that flaps is slow.
+	// promptAfter is how many such probes in a row make a target prompt, and slowFor is how long it was slow
+	// at least before that: a target that flaps is slow.
 	promptAfter = 3
 	slowFor     = time.Minute
 	// forgets is the time in which what a service used counts for 1/e.
 	forgets = 10 * time.Second
-	// unknownUsed is what a new service counts as having used: a hundredth of everything. Services that are known to use less
-	// come before it.
+	// unknownUsed is what a new service counts as having used: a hundredth of everything. Services that are
+	// known to use less come before it.
 	unknownUsed = 0.01
 	// downBehind is how many intervals a target that is down waits behind those of its service that are up.
 	downBehind = 4
 )
 
-// The classes of targets in a lane. Prompt targets need a place for a moment. Fresh ones were not probed yet: they may
-// hold a place only for as long as prompt ones while others wait. Slow ones may hold it for their whole timeout, and leave
-// places for the others.
+// The classes of targets in a lane. Prompt targets need a place for a moment. Fresh ones were not probed yet:
+// they may hold a place only for as long as prompt ones while others wait. Slow ones may hold it for their
+// whole timeout, and leave places for the others.
 const (
 	prompt uint8 = iota
 	fresh
@@ -71,7 +71,8 @@ type share struct {
 	place   int // in class.ready
 }
 
-// left returns how many places a class may still take: slow targets leave a quarter to the prompt ones, one place at least.
+// left returns how many places a class may still take: slow targets leave a quarter to the prompt ones, one
+// place at least.
 func (l *lane) left(class uint8) int {
 	free := l.places - l.running
 	if class == slow && l.places > 1 {
@@ -80,9 +81,9 @@ func (l *lane) left(class uint8) int {
 	return free
 }
 
-// allows reports whether a service that holds some places may take another one, with so many left. It then holds twice as
-// many as remain at most: one service two thirds of all, and several leave one to others unless as many services hold
-// one as there are places.
+// allows reports whether a service that holds some places may take another one, with so many left. It then
+// holds twice as many as remain at most: one service two thirds of all, and several leave one to others
+// unless as many services hold one as there are places.
 func allows(holds, left int) bool {
 	return left > 0 && (holds == 0 || holds < 2*(left-1))
 }
@@ -95,9 +96,9 @@ func (l *lane) waits() (n int) {
 	return n
 }
 
-// next returns the target to probe next, nil if none is due or may have a place. It is the first one of the service that
-// holds the fewest places, and of these of the one that used least. Prompt targets come first half of the time, fresh and
-// slow ones a quarter each, so that no class starves another.
+// next returns the target to probe next, nil if none is due or may have a place. It is the first one of the
+// service that holds the fewest places, and of these of the one that used least. Prompt targets come first
+// half of the time, fresh and slow ones a quarter each, so that no class starves another.
 func (l *lane) next() *Target {
 	order := [classes]uint8{prompt, fresh, slow}
 	switch l.turn++; l.turn % 4 {
@@ -200,9 +201,10 @@ func (r *Runner) free(t *Target, now time.Duration) {
 	r.charge(s, held.Seconds()/float64(t.group.lane.places)+1/float64(r.limits.PerSecond), now)
 }
 
-// cut ends probes of prompt and fresh targets that hold their places for longer than promptly while others wait for one.
-// Their targets are slow from then on, and are probed again in the places for those. So services whose targets hang all
-// at once, as many as there are places, do not keep others from being probed until the timeouts are over.
+// cut ends probes of prompt and fresh targets that hold their places for longer than promptly while others
+// wait for one. Their targets are slow from then on, and are probed again in the places for those. So
+// services whose targets hang all at once, as many as there are places, do not keep others from being probed
+// until the timeouts are over.
 func (r *Runner) cut(l *lane, now time.Duration) {
 	ready := 0
 	for class := range slow {
@@ -226,9 +228,9 @@ func (r *Runner) cut(l *lane, now time.Duration) {
 	}
 }
 
-// charge adds to what a share used: its part of the places and of the pace, in seconds of all of both. What it used earlier
-// counts less as time goes on. So that only the share that changes has to be looked at, earlier use stays as it is, and
-// later use is multiplied instead.
+// charge adds to what a share used: its part of the places and of the pace, in seconds of all of both. What
+// it used earlier counts less as time goes on. So that only the share that changes has to be looked at,
+// earlier use stays as it is, and later use is multiplied instead.
 func (r *Runner) charge(s *share, cost float64, now time.Duration) {
 	age := float64(now-r.charged) / float64(forgets)
 	if age > 100 {
@@ -287,8 +289,9 @@ func (h *dueHeap) Pop() any {
 	return q
 }
 
-// shareHeap has the shares of a class, the one that is next first, for container/heap. What is held now comes before what was
-// used: it is charged only when it ends, and a service with many targets would take many places at once.
+// shareHeap has the shares of a class, the one that is next first, for container/heap. What is held now comes
+// before what was used: it is charged only when it ends, and a service with many targets would take many
+// places at once.
 type shareHeap []*share
 
 func (h shareHeap) Len() int { return len(h) }

@@ -209,7 +209,8 @@ func connect(fd int, to netip.AddrPort) syscall.Errno {
 	var port [2]byte
 	binary.BigEndian.PutUint16(port[:], to.Port())
 	if to.Addr().Is4() {
-		raw := syscall.RawSockaddrInet4{Family: syscall.AF_INET, Port: binary.NativeEndian.Uint16(port[:]), Addr: to.Addr().As4()}
+		raw := syscall.RawSockaddrInet4{Family: syscall.AF_INET, Port: binary.NativeEndian.Uint16(port[:]),
+			Addr: to.Addr().As4()}
 		return rawConnect(fd, unsafe.Pointer(&raw), unsafe.Sizeof(raw))
 	}
 	raw := syscall.RawSockaddrInet6{

@@ -25,11 +25,13 @@ const (
 	protocolIPIP, protocolIPv6 = 4, 41
 )
 
-// reach asks whether the endpoint answers for the VIP: it sends a SYN to the VIP on the way of the service's packets, and
-// resets the connection in place of the handshake's last ACK. ended is true if that decides the probe.
+// reach asks whether the endpoint answers for the VIP: it sends a SYN to the VIP on the way of the service's
+// packets, and resets the connection in place of the handshake's last ACK. ended is true if that decides the
+// probe.
 //
-// The node's own packets for a VIP never leave it by a socket of TCP: the VIP is local, and IPVS would choose an endpoint. So
-// the probe makes the packet itself. It needs no firewall mark, no virtual server and no sysctl, and leaves nothing behind.
+// The node's own packets for a VIP never leave it by a socket of TCP: the VIP is local, and IPVS would choose
+// an endpoint. So the probe makes the packet itself. It needs no firewall mark, no virtual server and no
+// sysctl, and leaves nothing behind.
 func (a *attempt) reach(vip netip.Addr) (r Result, ended bool) {
 	own, err := a.ownAddress()
 	if err != nil {
@@ -53,7 +55,8 @@ func (a *attempt) reach(vip netip.Addr) (r Result, ended bool) {
 		return failure(err, "listen"), true
 	}
 	defer heard.forget(isn)
-	syn := segment{from: netip.AddrPortFrom(own, port), to: netip.AddrPortFrom(vip, a.target.Port()), seq: isn, flags: flagSYN}
+	syn := segment{from: netip.AddrPortFrom(own, port), to: netip.AddrPortFrom(vip, a.target.Port()), seq: isn,
+		flags: flagSYN}
 	r = a.handshake(way, syn, answer)
 	if r.Outcome != Refused {
 		reset := syn
@@ -184,7 +187,8 @@ func (a *attempt) openLink() (*way, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	to := &unix.SockaddrLinklayer{Protocol: etherType(a.target.Addr().Is6()), Ifindex: hop.Link, Halen: uint8(len(hop.MAC))}
+	to := &unix.SockaddrLinklayer{Protocol: etherType(a.target.Addr().Is6()), Ifindex: hop.Link,
+		Halen: uint8(len(hop.MAC))}
 	copy(to.Addr[:], hop.MAC)
 	return &way{fd: fd, to: to}, nil
 }

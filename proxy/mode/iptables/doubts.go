@@ -34,8 +34,10 @@ func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 	switch {
 	case len(sticky) == 0:
 	case c.NoAffinity:
-		lines = append(lines, fmt.Sprintf("session affinity of %s (%s) has no effect: iptables or the kernel has no match recent: "+
-			"load or install module xt_recent, then restart svcproxy", sources.Count(len(sticky), "service"), sources.Few(sticky, 3)))
+		lines = append(lines, fmt.Sprintf("session affinity of %s (%s) has no effect: iptables or the kernel has no match "+
+			"recent: "+
+			"load or install module xt_recent, then restart svcproxy", sources.Count(len(sticky), "service"),
+			sources.Few(sticky, 3)))
 	default:
 		lines = append(lines, fmt.Sprintf("session affinity of %s remembers the last 100 clients of each endpoint: "+
 			"for more, set options xt_recent ip_list_tot=N in /etc/modprobe.d", sources.Count(len(sticky), "service")))

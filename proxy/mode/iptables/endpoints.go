@@ -113,11 +113,12 @@ func (p *port) remembered(e endpoint) string {
 	if p.Config.EndpointChains {
 		return p.remark(e) + p.recent(fmt.Sprintf("--rcheck --seconds %d --reap", seconds), e) + "-j " + p.endpointChain(e)
 	}
-	return "-p " + p.proto.String() + " " + p.remark(e) + p.recent(fmt.Sprintf("--update --seconds %d --reap", seconds), e) + dnat(e)
+	return "-p " + p.proto.String() + " " + p.remark(e) +
+		p.recent(fmt.Sprintf("--update --seconds %d --reap", seconds), e) + dnat(e)
 }
 
-// recent matches with the list of an endpoint's clients, or of their networks. A list keeps the mask that it was made with,
-// so lists of networks have the prefix length in their name.
+// recent matches with the list of an endpoint's clients, or of their networks. A list keeps the mask that it
+// was made with, so lists of networks have the prefix length in their name.
 func (p *port) recent(do string, e endpoint) string {
 	name, length := p.endpointChain(e), mode.AffinityPrefix(p.service, p.Family)
 	if int(length) < p.Family.Bits() {

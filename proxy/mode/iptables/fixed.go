@@ -93,8 +93,8 @@ func (w *writer) localnet() []kernel.Chain {
 			"-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP")}
 }
 
-// postrouting is KUBE-POSTROUTING. Config.NoAffinity adds a last rule, which no packet reaches: it tells plan, and whoever reads
-// the rules, why services have no affinity.
+// postrouting is KUBE-POSTROUTING. Config.NoAffinity adds a last rule, which no packet reaches: it tells
+// plan, and whoever reads the rules, why services have no affinity.
 func (w *writer) postrouting() kernel.Chain {
 	c := w.Postrouting(w.hairpin()...)
 	if w.Config.NoAffinity {

@@ -201,6 +201,7 @@ func (p *port) sourceRanges() []string {
 	if !restricted {
 		return nil
 	}
-	other := mode.Comment("other traffic to " + p.name + " will be dropped by " + p.Config.Names.Chain(kernel.ChainProxyFirewall))
+	other := mode.Comment("other traffic to " + p.name + " will be dropped by " +
+		p.Config.Names.Chain(kernel.ChainProxyFirewall))
 	return slices.Concat(notSelf, ranges, self, []string{strings.TrimSuffix(other, " ")})
 }

@@ -40,7 +40,8 @@ type endpoint struct {
 // newPort returns a port with its fronts.
 func (w *writer) newPort(index, number int, fronts []int32) port {
 	s := w.Frontends.Table.Services.At(index)
-	p := port{writer: w, service: s, index: index, proto: kernel.Proto(s.Ports[number].Protocol), name: portName(s, &s.Ports[number])}
+	p := port{writer: w, service: s, index: index, proto: kernel.Proto(s.Ports[number].Protocol),
+		name: portName(s, &s.Ports[number])}
 	var balanced []*frontend.Front
 	for _, at := range fronts {
 		x := &w.Frontends.Fronts[at]

@@ -17,7 +17,10 @@ func State(f *frontend.Frontends, c mode.Config) kernel.State { return new(Mode)
 func common(f *frontend.Frontends, c mode.Config) kernel.State {
 	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(f, c)}
 	s.Policy.DrainVirtuals = true // those of mode ipvs
-	s.Policy.DrainRules = s.Policy.DrainTimeout > 0 || slices.ContainsFunc(s.Policy.Drains, func(d kernel.VirtualDrain) bool { return d.Timeout > 0 })
+	s.Policy.DrainRules = s.Policy.DrainTimeout > 0 ||
+		slices.ContainsFunc(s.Policy.Drains, func(d kernel.VirtualDrain) bool {
+			return d.Timeout > 0
+		})
 	s.Policy.Quiesced = quiesced(f, &s.Policy)
 	if c.NoDevice {
 		c.VIPBinding = mode.BindRoute
@@ -62,7 +65,8 @@ type writer struct {
 }
 
 func newWriter(f *frontend.Frontends, c *mode.Config, family kernel.Family) *writer {
-	w := &writer{Scope: mode.Scope{Frontends: f, Config: c, Family: family}, large: isLarge(f), shares: map[[2]uint64]string{}}
+	w := &writer{Scope: mode.Scope{Frontends: f, Config: c, Family: family}, large: isLarge(f),
+		shares: map[[2]uint64]string{}}
 	w.workloads = w.Local()
 	return w
 }

@@ -18,7 +18,8 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 		}
 		chains = append(chains,
 			kernel.Chain{Family: f, Table: "filter", Name: n.Chain(kernel.ChainTrial), Rules: rules(
-				`-p tcp -m comment --comment "a trial" -m conntrack --ctstate NEW -m tcp --dport 80 -j REJECT --reject-with `+reject,
+				`-p tcp -m comment --comment "a trial" -m conntrack --ctstate NEW -m tcp --dport 80 -j REJECT --reject-with `+
+					reject,
 				"-m mark --mark 0x4000/0x4000 -j ACCEPT")},
 			kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: rules(
 				"-m addrtype ! --src-type LOCAL -j MARK --set-xmark 0x4000/0x4000",

@@ -8,13 +8,14 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
-// appendLoops appends the entries of a KUBE-LOOP-BACK for the hairpins of the service with index i. An entry that several
-// service ports need is there several times.
+// appendLoops appends the entries of a KUBE-LOOP-BACK for the hairpins of the service with index i. An entry
+// that several service ports need is there several times.
 func appendLoops(loops []kernel.Entry, f *frontend.Frontends, i int, family kernel.Family, set string) []kernel.Entry {
 	for _, h := range f.Hairpins(i) {
 		at := f.Addr(i, h.Backend)
 		if a := at.Addr(); kernel.FamilyOf(a) == family {
-			loops = append(loops, kernel.Entry{Set: set, Addr: a, Proto: h.Proto, Port: at.Port(), Second: netip.PrefixFrom(a, a.BitLen())})
+			loops = append(loops, kernel.Entry{Set: set, Addr: a, Proto: h.Proto, Port: at.Port(),
+				Second: netip.PrefixFrom(a, a.BitLen())})
 		}
 	}
 	return loops

@@ -36,7 +36,8 @@ func (*Mode) Name() string { return mode.IPVS }
 
 // Needs returns what IPVS, its sets and its rules are reached by.
 func (*Mode) Needs() []kernel.Adapter {
-	return []kernel.Adapter{kernel.IPVSAdapter, kernel.IPSetAdapter, kernel.IPTablesAdapter, kernel.LinkAdapter, kernel.ConntrackAdapter}
+	return []kernel.Adapter{kernel.IPVSAdapter, kernel.IPSetAdapter, kernel.IPTablesAdapter, kernel.LinkAdapter,
+		kernel.ConntrackAdapter}
 }
 
 // Trial returns nothing: the adapters ask the kernel for IPVS and each type of set.
@@ -75,7 +76,8 @@ func (*Mode) Doubts(f *frontend.Frontends, _ mode.Config) (lines []string) {
 		x := &f.Fronts[i]
 		if x.Service != last && f.Forward(x) == sources.GUE {
 			last = x.Service
-			lines = append(lines, fmt.Sprintf(`%s: this kernel, Linux %d.%d, may lack GUE, which came with 5.3: it refuses the endpoints then; "ipip" needs no such kernel`,
+			lines = append(lines, fmt.Sprintf(`%s: this kernel, Linux %d.%d, may lack GUE, which came with 5.3: it refuses `+
+				`the endpoints then; "ipip" needs no such kernel`,
 				f.Service(x).DisplayName(), f.Node.Release.Major, f.Node.Release.Minor))
 		}
 	}

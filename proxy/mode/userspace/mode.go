@@ -1,5 +1,5 @@
-// Package userspace is mode userspace: svcproxy itself relays connections, with sockets alone. It is for a machine whose
-// kernel has neither IPVS nor iptables, and slower than both.
+// Package userspace is mode userspace: svcproxy itself relays connections, with sockets alone. It is for a
+// machine whose kernel has neither IPVS nor iptables, and slower than both.
 //
 // The state has the virtual and real servers of mode ipvs; package kernel/relay carries them out. So drains, affinity,
 // weights and counters are the same. What only rules could do is missing:
@@ -8,12 +8,13 @@
 //   - Source ranges cannot be held, since anybody may connect to a socket. A port that has some is not served.
 //   - SCTP is not served.
 //   - A port of a VIP that no service has is the host's own.
-//   - A port of a service on which another program listens, at all addresses, needs a portal: the relay listens on another
-//     port of the VIP, one of portRange, and rules redirect packets there. Without iptables it is not served. It stays a
-//     portal until the service goes, even if the program ends. Node ports are served in the same way.
+//   - A port of a service on which another program listens, at all addresses, needs a portal: the relay listens
+//     on another port of the VIP, one of portRange, and rules redirect packets there. Without iptables it is not
+//     served. It stays a portal until the service goes, even if the program ends. Node ports are served in the
+//     same way.
 //   - A restart of svcproxy ends all connections. Under systemd none is refused: see package daemon.
-//   - A change from mode iptables ends connections, too, if no rule is left that needs connection tracking: the kernel then
-//     tracks no more, and translates no more. IPVS loses its connections with its virtual servers.
+//   - A change from mode iptables ends connections, too, if no rule is left that needs connection tracking: the
+//     kernel then tracks no more, and translates no more. IPVS loses its connections with its virtual servers.
 package userspace
 
 import (
@@ -119,12 +120,14 @@ func (m Mode) Doubts(f *frontend.Frontends, _ mode.Config) (lines []string) {
 		x := &f.Fronts[i]
 		s := f.Service(x)
 		if why := m.WhyNot(x); why != "" {
-			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.DisplayName(), x.Key.AddrPort(), x.Key.Proto, why))
+			lines = append(lines, fmt.Sprintf("%s: %s/%s is not served in mode userspace: %s", s.DisplayName(), x.Key.AddrPort(),
+				x.Key.Proto, why))
 			continue
 		}
 		if to, same := Nearest(f.Scheduler(x)); !same && x.Service != last {
 			last = x.Service
-			lines = append(lines, fmt.Sprintf("%s: mode userspace has no scheduler %s and uses %s", s.DisplayName(), f.Scheduler(x), to))
+			lines = append(lines, fmt.Sprintf("%s: mode userspace has no scheduler %s and uses %s", s.DisplayName(),
+				f.Scheduler(x), to))
 		}
 	}
 	return lines

@@ -27,8 +27,8 @@ func Served(f *frontend.Frontends) []kernel.VirtualKey {
 // whyPortals is kube-proxy's comment.
 const whyPortals = "handle ClusterIPs; NOTE: this must be before the NodePort rules"
 
-// portalChains returns the rules that redirect packets for portals, in kube-proxy's chains. The address stays the same, so
-// that one rule serves other hosts and this one, and nothing listens on other addresses.
+// portalChains returns the rules that redirect packets for portals, in kube-proxy's chains. The address stays
+// the same, so that one rule serves other hosts and this one, and nothing listens on other addresses.
 func portalChains(f *frontend.Frontends, c *mode.Config) (chains []kernel.Chain) {
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		w := mode.Scope{Frontends: f, Config: c, Family: family}
@@ -47,8 +47,10 @@ func portalChains(f *frontend.Frontends, c *mode.Config) (chains []kernel.Chain)
 		}
 		if rules != nil {
 			chains = append(chains,
-				w.Chain("nat", "PREROUTING", w.Jump(whyPortals, kernel.ChainPortalsContainer)), w.Ours("nat", kernel.ChainPortalsContainer, rules...),
-				w.Chain("nat", "OUTPUT", w.Jump(whyPortals, kernel.ChainPortalsHost)), w.Ours("nat", kernel.ChainPortalsHost, rules...))
+				w.Chain("nat", "PREROUTING", w.Jump(whyPortals, kernel.ChainPortalsContainer)),
+				w.Ours("nat", kernel.ChainPortalsContainer, rules...),
+				w.Chain("nat", "OUTPUT", w.Jump(whyPortals, kernel.ChainPortalsHost)),
+				w.Ours("nat", kernel.ChainPortalsHost, rules...))
 		}
 	}
 	return chains
@@ -57,7 +59,8 @@ func portalChains(f *frontend.Frontends, c *mode.Config) (chains []kernel.Chain)
 // redirect is the rule of one portal, as iptables-save prints it.
 func redirect(p mode.Portal, name string) string {
 	a, proto := p.Virtual.AddrPort(), p.Virtual.Proto
-	return fmt.Sprintf("-d %s -p %s %s-m %s --dport %d -j DNAT --to-destination %s", netip.PrefixFrom(a.Addr(), a.Addr().BitLen()),
+	return fmt.Sprintf("-d %s -p %s %s-m %s --dport %d -j DNAT --to-destination %s",
+		netip.PrefixFrom(a.Addr(), a.Addr().BitLen()),
 		proto, mode.Comment(name), proto, a.Port(), netip.AddrPortFrom(a.Addr(), p.Port))
 }
 
@@ -66,7 +69,8 @@ func PortalTrial(n kernel.Names) (chains []kernel.Chain) {
 	for _, vip := range []string{"192.0.2.1:80", "[2001:db8::1]:80"} {
 		k := kernel.VirtualAt(netip.MustParseAddrPort(vip), kernel.TCP)
 		chains = append(chains, kernel.Chain{
-			Family: k.Family(), Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: redirect(mode.Portal{Virtual: k, Port: 1}, "a trial"),
+			Family: k.Family(), Table: "nat", Name: n.Chain(kernel.ChainTrial),
+			Rules: redirect(mode.Portal{Virtual: k, Port: 1}, "a trial"),
 		})
 	}
 	return chains
