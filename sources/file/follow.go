@@ -25,6 +25,7 @@ type follower struct {
 	names  map[string]bool // real paths that had events since the last reading
 	relist bool            // the names do not cover all that may have changed
 	seen   time.Time       // when the first of these events came; zero: there was none
+	waited time.Time       // since when the last reading's longest accepted change had waited; zero: none had
 	pace   pace            // of readings
 	heard  pace            // of events
 
@@ -114,12 +115,18 @@ func (f *follower) read(sc scope) (changed bool) {
 		f.listing.elsewhere = f.listing.lostMounts(g.mounts)
 		paths = f.everything()
 	}
-	f.names, f.relist, f.seen = map[string]bool{}, false, time.Time{}
+	f.names, f.relist, f.seen, f.waited = map[string]bool{}, false, time.Time{}, time.Time{}
 	refused, left := 0, false
 	for i, path := range paths {
 		if now, news := f.look(path, sc.all); news {
 			left = left || now.absent && !now.named && g.pending[path].since.IsZero()
-			changed = g.take(path, now, sc.asked, at) || changed
+			since := g.pending[path].since
+			if g.take(path, now, sc.asked, at) {
+				changed = true
+				if !since.IsZero() && (f.waited.IsZero() || since.Before(f.waited)) {
+					f.waited = since
+				}
+			}
 			if f := g.files[path]; f != nil && len(f.problems) > 0 {
 				refused += len(now.content.Data)
 			}

@@ -197,7 +197,9 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		table, rejected := f.guard.outcome()
 		s.setNotices(f.guard.notices())
 		if changed {
-			table.Seen = round.seen
+			if table.Seen = f.waited; table.Seen.IsZero() {
+				table.Seen = round.seen
+			}
 			emit(table, rejected)
 		}
 		f.save()
