@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -30,7 +29,8 @@ type Report struct {
 	Duration               time.Duration
 
 	Plan kernel.Plan
-	// Repairs are the ops of the plan that undo what another program changed: see plan.Repairs.
+	// Repairs are the ops that undid what another program had changed: see plan.Repairs. Without those that failed, or
+	// that are left to the next sync.
 	Repairs []kernel.Op
 
 	Steps int // ops of the plan; a kept Snapshot has only this number
@@ -81,22 +81,6 @@ func (r Report) End() time.Time { return r.Start.Add(r.Duration) }
 
 // Drift reports whether another program had changed our objects in the kernel.
 func (r Report) Drift() bool { return len(r.Repairs) > 0 }
-
-// Repaired returns the Repairs that succeeded.
-func (r Report) Repaired() []kernel.Op {
-	var failed *kernel.ApplyError
-	if !errors.As(r.Err, &failed) {
-		if r.Err != nil {
-			return nil
-		}
-		return r.Repairs
-	}
-	refused := map[kernel.Op]bool{}
-	for _, f := range failed.Failed {
-		refused[f.Op] = true
-	}
-	return slices.DeleteFunc(slices.Clone(r.Repairs), func(o kernel.Op) bool { return refused[o] })
-}
 
 // EndsDrain reports whether an op removes a real server of weight 0, whose connections have ended.
 func EndsDrain(o kernel.Op) bool {

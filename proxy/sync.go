@@ -258,10 +258,22 @@ func (p *Proxy) apply(ctx context.Context, want kernel.State, then kernel.Memory
 	}
 	made, err := p.reading.apply(ctx, want, &r.Plan, then, r.Full)
 	r.Left = r.Steps - len(r.Plan.Ops)
-	r.Steps, r.Plan.Stop = len(r.Plan.Ops), nil
+	r.Steps, r.Plan.Stop, r.Repairs = len(r.Plan.Ops), nil, among(r.Repairs, made)
 	p.progress.ended(r.Steps, r.Left > 0)
 	p.prober.announce(ctx, plan.Claims(want.Policy, made), p.Log)
 	return err
+}
+
+// among returns the ops that others has, too.
+func among(ops, others []kernel.Op) []kernel.Op {
+	if len(ops) == 0 {
+		return nil
+	}
+	is := make(map[kernel.Op]bool, len(others))
+	for _, op := range others {
+		is[op] = true
+	}
+	return slices.DeleteFunc(ops, func(op kernel.Op) bool { return !is[op] })
 }
 
 // recordOwned records which virtual servers are ours, if ops or a new reading may have

@@ -21,6 +21,9 @@ func ofSync(before, now *proxy.Snapshot) []Event {
 		e.Time, e.Cause = r.End(), string(r.Causes.First())
 		list = append(list, e)
 	}
+	if e, ok := drift(r); ok {
+		add(e)
+	}
 	if e, ok := change(before, now); ok {
 		add(e)
 	}
@@ -85,24 +88,35 @@ func leftOut(before, now []sources.Problem) (Event, bool) {
 	return Event{}, false
 }
 
-// change is what a sync did to the kernel, except ending drains; false if it did
+// drift is what a sync undid of another program's changes.
+func drift(r *proxy.Report) (Event, bool) {
+	if len(r.Repairs) == 0 {
+		return Event{}, false
+	}
+	text := joined(r.Repairs, kernel.Op.String)
+	if r.By != "" {
+		text = "after " + r.By + " changed rules: " + text
+	}
+	return Event{Kind: Drift, Text: text, Ops: count(r.Repairs, nil)}, true
+}
+
+// change is what a sync did to the kernel, except ending drains and undoing drift; false if it did
 // nothing, or nothing new.
 func change(before, now *proxy.Snapshot) (Event, bool) {
 	r := &now.Report
-	if len(r.Repairs) > 0 {
-		text := joined(r.Repairs, kernel.Op.String)
-		if r.By != "" {
-			text = "after " + r.By + " changed rules: " + text
-		}
-		return Event{Kind: Drift, Text: text, Ops: count(r.Repairs, r.Err)}, true
-	}
 	if r.Causes.Has(proxy.CauseHealth) && !now.Sourced && !r.Causes.Has(proxy.CauseStart) {
 		return Event{}, false // events of Health say what happened to endpoints
 	}
 	e := Event{Kind: kindOf(r.Causes), Times: timesOf(r)}
-	ops, ends := r.Plan.Ops, func(o kernel.Op) bool { return proxy.EndsDrain(o) || endsRuleDrain(before.Drains, o) }
-	if slices.ContainsFunc(ops, ends) {
-		ops = slices.DeleteFunc(slices.Clone(ops), ends)
+	undoes := make(map[kernel.Op]bool, len(r.Repairs))
+	for _, o := range r.Repairs {
+		undoes[o] = true
+	}
+	ops, other := r.Plan.Ops, func(o kernel.Op) bool {
+		return undoes[o] || proxy.EndsDrain(o) || endsRuleDrain(before.Drains, o)
+	}
+	if slices.ContainsFunc(ops, other) {
+		ops = slices.DeleteFunc(slices.Clone(ops), other)
 	}
 	if len(ops) > 0 {
 		e.Ops = count(ops, r.Err)

@@ -46,11 +46,23 @@ func TestDriftNamesTheWriter(t *testing.T) {
 	now := &proxy.Snapshot{Report: proxy.Report{Causes: proxy.CausesOf(proxy.CauseRules), By: "nft (pid 7)"}}
 	now.Report.Plan.Ops, now.Report.Repairs = []kernel.Op{op}, []kernel.Op{op}
 	const want = "after nft (pid 7) changed rules: + chain "
-	if e, ok := change(new(proxy.Snapshot), now); !ok || e.Kind != Drift || !strings.HasPrefix(e.Text, want) {
-		t.Errorf("%+v, %t", e, ok)
+	if e := ofSync(new(proxy.Snapshot), now); len(e) != 1 || e[0].Kind != Drift || !strings.HasPrefix(e[0].Text, want) {
+		t.Errorf("%+v", e)
 	}
 	now.Report.Plan.Ops, now.Report.Repairs = nil, nil
-	if e, ok := change(new(proxy.Snapshot), now); ok {
+	if e := ofSync(new(proxy.Snapshot), now); len(e) != 0 {
 		t.Errorf("nothing of ours changed: %+v", e)
+	}
+}
+
+// A sync that undoes drift and programs a new table is two events: neither hides the other.
+func TestDriftBesideAChange(t *testing.T) {
+	repair := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SERVICES"}}
+	added := kernel.Op{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv4, Table: "nat", Name: "KUBE-SVC-A"}}
+	now := &proxy.Snapshot{Report: proxy.Report{Causes: proxy.CausesOf(proxy.CauseTable)}}
+	now.Report.Plan.Ops, now.Report.Repairs = []kernel.Op{repair, added}, []kernel.Op{repair}
+	e := ofSync(new(proxy.Snapshot), now)
+	if len(e) != 2 || e[0].Kind != Drift || e[0].Ops.Add != 1 || e[1].Kind != Table || e[1].Ops.Add != 1 {
+		t.Errorf("%+v", e)
 	}
 }

@@ -83,7 +83,7 @@ func (s *syncs) synced(r *proxy.Report) {
 			s.ops.WithLabelValues(kernel.Kind(kind).String(), verbs[verb]).Add(n)
 		}
 	}
-	for kind, counted := range tally(r.Repaired()) {
+	for kind, counted := range tally(r.Repairs) {
 		for _, n := range counted {
 			s.drift.WithLabelValues(kernel.Kind(kind).String()).Add(n)
 		}
