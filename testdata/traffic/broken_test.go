@@ -278,7 +278,12 @@ func (n node) rewriteSlowly(t *testing.T, parts []string, before lab.Reading) bo
 		must(t, errors.Join(err, f.Close()))
 		if i == 1 { // takes its time in an emulated machine, as long as a file must be quiet
 			go func() {
-				out, _, _ := n.Command("status")
+				out := ""
+				for range 5 { // right after a write svcproxy may be about to look again
+					if out, _, _ = n.Command("status"); strings.Contains(out, ": it is read when") {
+						break
+					}
+				}
 				status <- out
 			}()
 		}

@@ -190,12 +190,26 @@ func (n node) announcesInTime(t *testing.T, r router, ports []*lab.Port) {
 	took("a new VIP answers", slow*2*time.Second)
 	n.serve(t, announcedWeb)
 	r.learns(t, "a VIP removed", 100, learned...)
-	took = stopwatch(t)
-	for _, p := range ports {
-		must(t, p.Close())
+	const tries = 3 // a routing daemon on a busy machine once needed a second more
+	for try := range tries {
+		began := time.Now()
+		for _, p := range ports {
+			must(t, p.Close())
+		}
+		r.learns(t, "down", 100)
+		most := slow * (detection + time.Second)
+		if time.Since(began) <= most {
+			return
+		}
+		t.Logf("all endpoints down: withdrawn after %v, want at most %v", time.Since(began), most)
+		if try < tries-1 {
+			for _, p := range ports {
+				must(t, p.Open())
+			}
+			r.learns(t, "up", 100, learned...)
+		}
 	}
-	r.learns(t, "down", 100)
-	took("all endpoints down: withdrawn", slow*(detection+time.Second))
+	t.Errorf("all endpoints down: withdrawn late %d times", tries)
 }
 
 // TestBIRDAnnouncesVIPs: BIRD 2 with the configuration that the packages ship.
