@@ -49,7 +49,7 @@ func openDir(path string, perm fs.FileMode) (*Dir, error) {
 }
 
 // openDirect opens a directory if no part of its path is a link. It is one system call and needs
-// Linux 5.6. Package lastgood opens each of its many copies this way.
+// Linux 5.6. The last good content of services files is in many files that are opened this way.
 func openDirect(path string) (int, error) {
 	name, err := syscall.BytePtrFromString(path)
 	if err != nil {

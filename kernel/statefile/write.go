@@ -85,8 +85,8 @@ func (d *Dir) put(name string, data []byte, perm fs.FileMode, finish func(*os.Fi
 const newSuffix = ".new"
 
 // unfinished reports whether a name is that of a file that put or renameio writes. renameio takes a
-// dot, the name of the file and a random number of up to 19 digits. Package lastgood has names that
-// end in up to 12, so a number must have more.
+// dot, the name of the file and a random number of up to 19 digits. Names of kept services
+// files end in up to 12, so a number must have more.
 func unfinished(name string) bool {
 	digits := len(name) - len(strings.TrimRight(name, "0123456789"))
 	return strings.HasSuffix(name, newSuffix) || name[0] == '.' && digits > 12

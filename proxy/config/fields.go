@@ -266,7 +266,7 @@ var mainFields = []field{
 	define("sources.file.watch", "", zero|restart, "follow changes as they happen; false: every configSyncPeriod",
 		func(c *Config) *bool { return &c.File.Watch }, fields.Bool, true),
 	define("sources.file.debounce", "", zero|restart,
-		"how long a file that is written in place must not change before it is read",
+		"how long a file that is written in place must not change before it counts, if it removes nothing",
 		func(c *Config) *time.Duration { return &c.File.Debounce }, fields.Duration, 50*time.Millisecond),
 
 	define("sources.apiserver.enabled", "", zero|restart, "take services from a Kubernetes API server",

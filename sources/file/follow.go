@@ -35,7 +35,7 @@ type follower struct {
 
 	logged   map[string]bool           // warnings
 	warnings *atomic.Pointer[[]string] // the Source's
-	progress *progress                 // of the first reading
+	progress *progress                 // likewise
 
 	stats, reads int // stat calls and files read: the cost of a reading
 }

@@ -36,6 +36,9 @@ type look struct {
 
 // replaces reports whether another file was put in the place of the one judged last, when it was complete: its name is
 // newer than its content. A file that was created here and is written since has newer content.
+//
+// That is sure only of a file that moved. Two others look as if it had been renamed: one that was removed, created and
+// written in one tick, and one that is being written while another name in its directory comes or goes.
 func (l look) replaces(was look) bool {
 	switch {
 	case was.id == identity{} || l.id == identity{}:
@@ -57,7 +60,8 @@ func (l look) settled(tick time.Duration) time.Time {
 	return time.Unix(0, l.id.written).Add(tick)
 }
 
-// moved reports whether the file was renamed in a later tick than it was written in.
+// moved reports whether the file was renamed in a later tick than it was written in. A change of its mode or owner
+// cannot be told from that.
 func (l look) moved() bool { return l.id.change > l.id.written && l.id.written%1e9 != 0 }
 
 // action is what becomes of a file.
@@ -87,8 +91,11 @@ type waits struct {
 	// quiet is for one that is not valid, that is gone, or that would remove endpoints or VIPs. It is longQuiet times
 	// as long for one that would remove a service, or all of its endpoints: half a file does that, wherever it ends,
 	// and its writer may wait for a disk or a server.
+	//
+	// It is also for one that removes anything and was renamed over another in the tick in which it was written, since
+	// it may have been created there: see look.replaces.
 	quiet time.Duration
-	// tick is for a file that was renamed over another, if it may have been created there: see look.settled.
+	// tick is for a link that leads to another file now: see look.settled.
 	tick time.Duration
 }
 
@@ -139,11 +146,13 @@ func (w waits) judge(path string, last *file, now look, p pending, asked bool, a
 		return v
 	case complete && now.moved():
 		return v
-	case complete && v.action == accept:
-		if settled := now.settled(w.tick); !asked && at.Before(settled) && at.Before(p.since.Add(time.Second)) {
-			return verdict{action: hold, until: settled}
+	case complete && v.action == accept && now.real != last.judged.real:
+		if until := p.over(at, w.tick); !asked && at.Before(until) {
+			return verdict{action: hold, until: until}
 		}
 		return v
+	case complete && v.action == accept:
+		return wait(w.quiet, lost.String(), v)
 	case v.action == keep:
 		return wait(w.quiet, "is not valid: "+v.problems[0].Message, v)
 	case lost.services > 0:
@@ -165,7 +174,7 @@ func refusal(p sources.Problem) verdict { return verdict{action: keep, problems:
 func weigh(path string, last *served, content Content, at time.Time) (v verdict, lost loss) {
 	if last != nil && last.reading.text.Is(content.Data) {
 		again := *last
-		again.earlier = false
+		again.earlier, again.warnings = false, content.Problems(again.warnings)
 		return verdict{action: accept, next: &again}, loss{}
 	}
 	var before sources.Table

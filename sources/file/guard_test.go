@@ -45,6 +45,12 @@ func TestJudge(t *testing.T) {
 		l.id.change += int64(half)
 		return l
 	}
+	linked := func(text string, later time.Duration) look {
+		l := inPlace(text)
+		l.real = "/other"
+		l.id.written += int64(later)
+		return l
+	}
 	broken := func(err error) look { return look{id: identity{ino: 1}, err: err} }
 	for _, c := range []struct {
 		what  string
@@ -65,7 +71,10 @@ func TestJudge(t *testing.T) {
 		{"in place, a service less, asked for", inPlace(web(1, 1, 2)), true, 0, ""},
 		{"in place, not valid, asked for", inPlace(was + "[services."), true, 0, "not TOML"},
 		{"renamed over, a service more", over(was+web(3, 1), 0), false, 0, ""},
-		{"renamed over, a service less", over(web(1, 1, 2), 0), false, 9 * time.Millisecond, ""}, // till the tick is over
+		{"renamed over or created, a service less", over(web(1, 1, 2), 0), false, second, ""},
+		{"created, and another name came since", over(web(1, 1, 2), time.Millisecond), false, second, ""},
+		{"linked to another, a service less", linked(web(1, 1, 2), 0), false, 9 * time.Millisecond, ""}, // a tick after it
+		{"linked to one of tomorrow", linked(web(1, 1, 2), 24*time.Hour), false, second, ""},
 		{"renamed over later, a service less", moved(web(1, 1, 2)), false, 0, ""},
 		{"renamed over later, not valid", moved("[services."), false, 0, "not TOML"},
 		{"created, and written since", over(web(1, 1, 2), -time.Millisecond), false, 10 * second, ""},
@@ -106,8 +115,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestHalfWrittenRemovesNothing: whatever is written in place, in whatever pieces, nothing that was served goes while
-// the pauses are shorter than a second; and no service while they are shorter than ten.
+// TestHalfWrittenRemovesNothing: whatever is written in place, or in a new file, in whatever pieces, nothing that was
+// served goes while the pauses are shorter than a second; and no service while they are shorter than ten, in place.
 func TestHalfWrittenRemovesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		endpoints := rapid.SliceOfNDistinct(rapid.IntRange(1, 9), 1, 5, func(i int) int { return i })
@@ -125,13 +134,21 @@ func TestHalfWrittenRemovesNothing(t *testing.T) {
 		before := g.files[path].served.reading.table
 		at := time.Now().Add(time.Minute)
 		text := file("services after")
+		id, renamed := identity{ino: 1}, at.Add(-time.Minute)
 		for end := at.Add(maxWait - pause); at.Before(end); {
 			cut := rapid.IntRange(0, len(text)).Draw(t, "written")
 			if rapid.Bool().Draw(t, "whole services") {
 				cut = max(0, strings.LastIndex(text[:cut], "[services."))
 			}
-			id := identity{ino: 1, size: int64(cut), written: at.UnixNano(), change: at.UnixNano()}
-			now := look{id: id, content: Content{[]byte(text[:cut]), true}}
+			if pause < time.Second { // a service may go with a pause more in a file that looks renamed
+				if rapid.Bool().Draw(t, "removed and created") {
+					id.ino, id.born, renamed = id.ino+1, at.UnixNano(), at
+				} else if rapid.Bool().Draw(t, "another name came") {
+					renamed = at
+				}
+			}
+			id.size, id.written, id.change = int64(cut), at.UnixNano(), at.UnixNano()
+			now := look{id: id, renamed: renamed.UnixNano(), content: Content{[]byte(text[:cut]), true}}
 			next := at.Add(pause)
 			for at.Before(next) {
 				g.take(path, now, false, at)
@@ -145,6 +162,86 @@ func TestHalfWrittenRemovesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHoldsByTheMonotonicClock: no hold lasts until a time of the wall clock, which may be set back.
+func TestHoldsByTheMonotonicClock(t *testing.T) {
+	at := time.Now()
+	for what, now := range map[string]look{
+		"in place": {id: identity{ino: 1, written: at.Add(-100 * time.Millisecond).UnixNano()}},
+		"a link":   {id: identity{ino: 1, written: at.UnixNano()}, real: "/other"},
+	} {
+		g := running()
+		takes(g, "/etc/s.toml", web(1, 1, 2))
+		now.content = Content{[]byte(web(1, 1)), true}
+		g.take("/etc/s.toml", now, false, at)
+		v := g.pending["/etc/s.toml"].verdict
+		if v.action != hold || !strings.Contains(v.until.String(), " m=") {
+			t.Errorf("%s: action %d until %v", what, v.action, v.until)
+		}
+	}
+}
+
+// TestStartForgetsNothing: at a start, a file that vanishes between the list and the read keeps its copy and is served
+// for a while, and one that is being written is read again.
+func TestStartForgetsNothing(t *testing.T) {
+	const gone, changing = "/etc/s.d/gone.toml", "/etc/s.d/changing.toml"
+	g := running()
+	takes(g, gone, web(1, 1))
+	g.starting, g.unsaved = true, copies{}
+	at := time.Now()
+	g.take(gone, look{absent: true}, false, at)
+	g.take(changing, look{err: errChanging}, false, at)
+	for _, path := range []string{gone, changing} {
+		if v := g.pending[path].verdict; v.action != hold {
+			t.Errorf("%s: action %d", path, v.action)
+		}
+	}
+	if table, _ := g.outcome(); len(g.unsaved) > 0 || table.Services.Len() != 1 {
+		t.Errorf("forgot %v, serves %d services", g.unsaved, table.Services.Len())
+	}
+}
+
+// TestLosesPart: what makes a service reachable in fewer ways is a loss, and the opposite is none.
+func TestLosesPart(t *testing.T) {
+	yes := true
+	for what, is := range map[string]func(s *sources.Service){
+		"a port":                    func(s *sources.Service) { s.Ports = s.Ports[:1] },
+		"a node port":               func(s *sources.Service) { s.Ports[0].NodePort = 0 },
+		"the announcement":          func(s *sources.Service) { s.Announce = nil },
+		"the health check's port":   func(s *sources.Service) { s.HealthCheckNodePort = 0 },
+		"the firewall mark":         func(s *sources.Service) { s.FWMark = 0 },
+		"the type":                  func(s *sources.Service) { s.Type = sources.NodePort },
+		"the check of its backends": func(s *sources.Service) { s.HealthCheck = nil },
+	} {
+		make := func() *sources.Service {
+			return &sources.Service{
+				Type: sources.LoadBalancer, FWMark: 7, HealthCheckNodePort: 30000, Announce: &yes,
+				HealthCheck: &sources.HealthCheck{},
+				Ports:       []sources.Port{{Port: 80, Protocol: sources.TCP, NodePort: 30080}, {Port: 81, Protocol: sources.TCP}},
+			}
+		}
+		less := make()
+		is(less)
+		if !losesPart(make(), less) {
+			t.Errorf("%s goes, and nothing is lost", what)
+		}
+		if losesPart(less, make()) {
+			t.Errorf("%s comes, and something is lost", what)
+		}
+	}
+}
+
+// TestQuotedNoMore: warnings of kept content are not shown if the present file has the same text and may not be quoted.
+func TestQuotedNoMore(t *testing.T) {
+	secret := sources.Problem{Message: "sesame"}
+	text := []byte(web(1, 1))
+	before, _ := weigh("/etc/s.toml", nil, Content{text, true}, time.Now())
+	before.next.warnings = []sources.Problem{secret}
+	v, _ := weigh("/etc/s.toml", before.next, Content{text, false}, time.Now())
+	if len(v.next.warnings) != 1 || v.next.warnings[0].Message != unquoted {
+		t.Errorf("%v", v.next.warnings)
+	}
 }
 
 // TestEventsSayLook: whatever events of a change come, in any order, of any kind, with any others, or none but that

@@ -1,10 +1,3 @@
-// Package lastgood keeps on disk what earlier runs accepted: the last good content of each file, and which
-// services were served (incumbents). A daemon whose file is broken at the start serves the last good content.
-// At a conflict the incumbents keep their addresses from new services.
-//
-// Each file is replaced as a whole, and a copy is checked against its sum when it is read. If the disk is full,
-// read-only or missing, the caller gets an error and the earlier copy stays. The package does not know what a
-// file contains or whether it is valid. There must be one writer.
 package file
 
 import (
@@ -20,7 +13,12 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 )
 
-// LastGood is a directory with a copy of each file. Put makes the directory.
+// LastGood is a directory with the last good content of each file, as earlier runs accepted it. A daemon whose file is
+// broken at the start serves that. Put makes the directory.
+//
+// Each file is replaced as a whole, and a copy is checked against its sum when it is read. If the disk is full,
+// read-only or missing, the caller gets an error and the earlier copy stays. What a file contains and whether it is
+// valid is not known here. There must be one writer.
 type LastGood struct {
 	Dir string
 }
@@ -34,8 +32,8 @@ type DamagedError struct {
 // Error names the copy.
 func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %s", e.File, e.Why) }
 
-// maxCopy bounds a copy, in bytes: the largest service file (64 MiB) and the first line.
-const maxCopy = 64<<20 + maxHeader
+// maxCopy bounds a copy, in bytes: the largest service file and the first line.
+const maxCopy = maxSize + maxHeader
 
 // Put keeps content under a name, usually the path of its file. now is rounded to seconds. Put does not write
 // content that is already kept, which then keeps its earlier time.

@@ -11,7 +11,7 @@ import (
 // loss is what a change of a file would take from clients.
 type loss struct {
 	services int    // how many go, or have no endpoint any more
-	parts    int    // how many others lose a VIP, port, endpoint or health check, or admit more clients
+	parts    int    // how many others lose a VIP, port, endpoint or check, are announced less or admit more clients
 	first    string // the name of a service: one that goes, if any does
 }
 
@@ -49,14 +49,29 @@ func lossOf(before, now sources.Table, d sources.Delta) (l loss) {
 	return l
 }
 
+// ofVIPs are the kinds of addresses that may be announced.
+var ofVIPs = []sources.AddressKind{sources.KindClusterIP, sources.KindExternalIP, sources.KindLoadBalancerIP}
+
+// types are those that are served. Each may be reached in every way of the one before, and in more.
+var types = []sources.Type{sources.ClusterIP, sources.NodePort, sources.LoadBalancer}
+
 // losesPart reports whether one service that stays loses a part.
 func losesPart(was, is *sources.Service) bool {
 	return losesEndpoint(was.Endpoints, is.Endpoints) ||
-		loses(was.Ports, is.Ports, func(a, b *sources.Port) bool { return a.Port == b.Port && a.Protocol == b.Protocol }) ||
+		loses(was.Ports, is.Ports, samePort) ||
+		slices.Index(types, was.Type) > slices.Index(types, is.Type) ||
+		was.FWMark != 0 && is.FWMark != was.FWMark ||
+		was.HealthCheckNodePort != 0 && is.HealthCheckNodePort != was.HealthCheckNodePort ||
+		slices.ContainsFunc(ofVIPs, func(k sources.AddressKind) bool { return was.Announces(k) && !is.Announces(k) }) ||
 		loses(was.ClusterIPs, is.ClusterIPs, sameAddr) || loses(was.ExternalIPs, is.ExternalIPs, sameAddr) ||
 		loses(was.LoadBalancerIPs, is.LoadBalancerIPs, func(a, b *sources.VIP) bool { return a.Addr == b.Addr }) ||
 		len(was.SourceRanges) > 0 && len(is.SourceRanges) == 0 || // all clients are let in
 		was.HealthCheck != nil && is.HealthCheck == nil // dead endpoints get connections
+}
+
+// samePort reports whether who uses port a is served by port b as well.
+func samePort(a, b *sources.Port) bool {
+	return a.Port == b.Port && a.Protocol == b.Protocol && (a.NodePort == 0 || a.NodePort == b.NodePort)
 }
 
 func sameAddr(a, b *netip.Addr) bool { return *a == *b }

@@ -28,10 +28,10 @@ func inMounts(t *testing.T) bool {
 
 // mounts are ways to mount a directory, and one to unmount it.
 var mounts = map[string]func(r *rig, at string){
-	"tmpfs": func(r *rig, at string) { // an umount is an event
+	"tmpfs": func(r *rig, at string) {
 		r.must(syscall.Mount("tmpfs", at, "tmpfs", 0, "size=64k"))
 	},
-	"bind": func(r *rig, at string) { // it is none, and the device is the same
+	"bind": func(r *rig, at string) { // the device is the same
 		r.must(os.MkdirAll(r.path("data"), 0o755))
 		r.must(syscall.Mount(r.path("data"), at, "", syscall.MS_BIND, ""))
 	},

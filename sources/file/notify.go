@@ -38,7 +38,7 @@ func Notify(
 		p = p.seen(now, at, f.guard.tick)
 		p.verdict = verdict{action: hold, until: p.until(f.o.quiet, maxWait)}
 		if now.replaces(told) {
-			p.verdict.until = now.settled(f.guard.tick)
+			p.verdict.until = p.over(at, f.guard.tick)
 		}
 		switch {
 		case now.id == told.id && told.sure:

@@ -24,8 +24,9 @@ func (p pending) seen(now look, at time.Time, tick time.Duration) pending {
 	}
 	if first || now.id != p.now.id || now.err != nil {
 		p.changed = at
-		if settled := now.settled(tick); now.id != (identity{}) && settled.Before(at) {
-			p.changed = settled
+		// A file's time is one of the wall clock, which may be set back. at has the monotonic clock, too.
+		if age := at.Sub(now.settled(tick)); now.id != (identity{}) && age > 0 {
+			p.changed = at.Add(-min(age, maxWait))
 		}
 	}
 	now.content = Content{}
@@ -41,6 +42,12 @@ func (p pending) until(patience, most time.Duration) time.Time {
 		return limit
 	}
 	return until
+}
+
+// over is until when a file is waited for that another took the place of: until it is settled, or a second has passed,
+// since its time may lie in the future.
+func (p pending) over(at time.Time, tick time.Duration) time.Time {
+	return at.Add(min(p.now.settled(tick).Sub(at), p.since.Add(time.Second).Sub(at)))
 }
 
 // retry is when to read again what could not be read; zero if the reason will not pass by itself.

@@ -2,7 +2,7 @@ package file
 
 import "sync/atomic"
 
-// progress counts the files of a reading.
+// progress counts the files of the present reading, or of the last one.
 type progress struct{ done, of atomic.Int64 }
 
 func (p *progress) set(done, of int) {

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -68,7 +69,7 @@ func (g *guard) file(path string) *file {
 // take judges what a look found, and reports whether the outcome changed.
 func (g *guard) take(path string, now look, asked bool, at time.Time) (changed bool) {
 	f := g.file(path)
-	if g.starting && (f.served == nil || now.absent) {
+	if g.starting && (f.served == nil && !errors.Is(now.err, errChanging) || now.absent && now.named) {
 		asked = true // nothing is lost
 	}
 	p := g.pending[path].seen(now, at, g.tick)

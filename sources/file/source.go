@@ -55,14 +55,14 @@ type Source struct {
 	begun    chan *follower           // has the first reading, if Begin was called and Watch was not; else nil
 	warnings atomic.Pointer[[]string] // about the last emitted table
 
-	progress progress                 // of the first reading
+	progress progress                 // of readings
 	notices  atomic.Pointer[[]string] // see Notices
 }
 
 // Warnings are about the content that is served, one line each. It may be called from any goroutine.
 func (s *Source) Warnings() []string { return linesOf(&s.warnings) }
 
-// Progress says how many files of how many the first reading has read.
+// Progress says how many files of how many the present reading has read, or the last one.
 func (s *Source) Progress() (done, of int) { return s.progress.get() }
 
 // Notices name the files that are waited for. It may be called from any goroutine.

@@ -64,12 +64,17 @@ func (p *Proxy) Configure(main string) error {
 }
 
 // save replaces services.toml, or a file below services.d, the safe way: it
-// writes a new file and renames it.
+// writes a new file and renames it. The file looks as if it had been written a
+// moment ago, as from an editor: see the guard in sources/file.
 func (p *Proxy) save(name, content string) error {
-	if err := os.WriteFile(p.path(name)+".new", []byte(content), 0o644); err != nil {
+	whole, written := p.path(name)+".new", time.Now().Add(-50*time.Millisecond)
+	if err := os.WriteFile(whole, []byte(content), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(p.path(name)+".new", p.path(name))
+	if err := os.Chtimes(whole, written, written); err != nil {
+		return err
+	}
+	return os.Rename(whole, p.path(name))
 }
 
 // Serve saves services.toml.
