@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -20,49 +21,74 @@ import (
 //
 // All of that is decided by judge, from what is there and never from how it came to be so.
 
-// look is what one reading found at the path of a file.
-type look struct {
-	id      identity
-	real    string // the path that links lead to; "" = not known
-	renamed int64  // when a name in the directory of real came, went or was replaced last, as times of identity
-	content Content
-	err     error // why there is no content
-
-	sure   bool // another look that finds the same id finds the same content
-	absent bool // there is no file, nor a link
-	named  bool // of an absent one: the configuration names it, so it should be there
-	hidden bool // its directory is gone, not mounted or cannot be listed, which is a problem of that
+// guard holds what is served of all files and why more is not, and decides when that changes.
+type guard struct {
+	waits
+	files    map[string]*file   // by path
+	pending  map[string]pending // by path
+	mounts   map[string]mount   // of directories when they last had files
+	lost     []lostDir          // directories that are missing and had files
+	unread   []sources.Problem  // directories that could not be listed
+	backups  *backups           // what earlier runs kept; nil after the first reading
+	starting bool               // this is the first reading
+	checking bool               // the outcome is not served, only checked
+	unsaved  copies             // what was accepted or left since the last call of takeUnsaved
+	order    []string           // the paths of files, sorted; nil: to be computed
 }
 
-// replaces reports whether another file was put in the place of the one judged last, when it was complete: its name is
-// newer than its content. A file that was created here and is written since has newer content.
-//
-// That is sure only of a file that moved. Two others look as if it had been renamed: one that was removed, created and
-// written in one tick, and one that is being written while another name in its directory comes or goes.
-func (l look) replaces(was look) bool {
+func newGuard(w waits) *guard {
+	return &guard{
+		waits: w, files: map[string]*file{}, pending: map[string]pending{}, mounts: map[string]mount{},
+		starting: true, unsaved: copies{},
+	}
+}
+
+// file returns what is known of a file.
+func (g *guard) file(path string) *file {
+	f := g.files[path]
+	if f == nil {
+		f = &file{}
+		g.files[path], g.order = f, nil
+		if g.starting {
+			f.unknown = !g.backups.recall(path, f)
+		}
+	}
+	return f
+}
+
+// take judges what a look found, and reports whether the outcome changed.
+func (g *guard) take(path string, now look, asked bool, at time.Time) (changed bool) {
+	f := g.file(path)
+	if g.starting && (f.served == nil && !errors.Is(now.err, errChanging) || now.absent && now.named) {
+		asked = true // nothing is lost
+	}
+	p := g.pending[path].seen(now, at, g.tick)
+	v := g.judge(path, f, now, p, asked, at)
+	if v.action == keep && !v.until.IsZero() && v.until != p.verdict.until {
+		p.pause = RetryAfter(p.pause)
+	}
+	p.verdict = v
+	if g.pending[path] = p; v.until.IsZero() {
+		delete(g.pending, path)
+	}
 	switch {
-	case was.id == identity{} || l.id == identity{}:
+	case v.action == hold:
 		return false
-	case l.real != was.real:
-		return true
-	case l.id.sameFile(was.id):
-		return false
+	case v.action == accept && v.next == nil:
+		g.forget(path)
+		return v.news
 	}
-	return l.id.change > l.id.written || l.renamed >= l.id.written
-}
-
-// settled is from when on another change would not have the time of the last one, which is in ticks of the kernel's
-// clock, or in whole seconds where the file system has no others.
-func (l look) settled(tick time.Duration) time.Time {
-	if l.id.written%1e9 == 0 {
-		tick = 2 * time.Second
+	f.judged, f.judged.content = now, Content{}
+	changed = v.news || !slices.Equal(f.problems, v.problems)
+	f.problems = v.problems
+	if v.action == accept {
+		if f.served == nil || f.served.reading.text != v.next.reading.text {
+			g.unsaved[path] = &accepted{now.content.Data, v.next.since}
+		}
+		f.served = v.next
 	}
-	return time.Unix(0, l.id.written).Add(tick)
+	return changed
 }
-
-// moved reports whether the file was renamed in a later tick than it was written in. A change of its mode or owner
-// cannot be told from that.
-func (l look) moved() bool { return l.id.change > l.id.written && l.id.written%1e9 != 0 }
 
 // action is what becomes of a file.
 type action int

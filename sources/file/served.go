@@ -1,28 +1,12 @@
 package file
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
 )
-
-// guard holds what is served of all files and why more is not, and decides when that changes.
-type guard struct {
-	waits
-	files    map[string]*file   // by path
-	pending  map[string]pending // by path
-	mounts   map[string]mount   // of directories when they last had files
-	lost     []lostDir          // directories that are missing and had files
-	unread   []sources.Problem  // directories that could not be listed
-	backups  *backups           // what earlier runs kept; nil after the first reading
-	starting bool               // this is the first reading
-	checking bool               // the outcome is not served, only checked
-	unsaved  copies             // what was accepted or left since the last call of takeUnsaved
-	order    []string           // the paths of files, sorted; nil: to be computed
-}
 
 // file is what is known of one file.
 type file struct {
@@ -44,60 +28,6 @@ type served struct {
 type lostDir struct {
 	path      string
 	elsewhere bool // it is there, on another mount
-}
-
-func newGuard(w waits) *guard {
-	return &guard{
-		waits: w, files: map[string]*file{}, pending: map[string]pending{}, mounts: map[string]mount{},
-		starting: true, unsaved: copies{},
-	}
-}
-
-// file returns what is known of a file.
-func (g *guard) file(path string) *file {
-	f := g.files[path]
-	if f == nil {
-		f = &file{}
-		g.files[path], g.order = f, nil
-		if g.starting {
-			f.unknown = !g.backups.recall(path, f)
-		}
-	}
-	return f
-}
-
-// take judges what a look found, and reports whether the outcome changed.
-func (g *guard) take(path string, now look, asked bool, at time.Time) (changed bool) {
-	f := g.file(path)
-	if g.starting && (f.served == nil && !errors.Is(now.err, errChanging) || now.absent && now.named) {
-		asked = true // nothing is lost
-	}
-	p := g.pending[path].seen(now, at, g.tick)
-	v := g.judge(path, f, now, p, asked, at)
-	if v.action == keep && !v.until.IsZero() && v.until != p.verdict.until {
-		p.pause = RetryAfter(p.pause)
-	}
-	p.verdict = v
-	if g.pending[path] = p; v.until.IsZero() {
-		delete(g.pending, path)
-	}
-	switch {
-	case v.action == hold:
-		return false
-	case v.action == accept && v.next == nil:
-		g.forget(path)
-		return v.news
-	}
-	f.judged, f.judged.content = now, Content{}
-	changed = v.news || !slices.Equal(f.problems, v.problems)
-	f.problems = v.problems
-	if v.action == accept {
-		if f.served == nil || f.served.reading.text != v.next.reading.text {
-			g.unsaved[path] = &accepted{now.content.Data, v.next.since}
-		}
-		f.served = v.next
-	}
-	return changed
 }
 
 // forget drops a file that has left.
