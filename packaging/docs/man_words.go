@@ -19,7 +19,7 @@ var signals = [][2]string{
 	{"SIGHUP", "Read all files again, as svcproxy reload does, and check the kernel in full."},
 	{"SIGTERM, SIGINT", "End the process; a second one does so at once. The kernel goes on serving, except in mode " +
 		"userspace; svcproxy cleanup ends that."},
-	{"SIGUSR1", "Write the last reading of the kernel to the log."},
+	{"SIGUSR1", "Write the last reading of the kernel, and what the loop remembers, to the log."},
 	{"SIGUSR2", "Turn debug logging on or off."},
 }
 
