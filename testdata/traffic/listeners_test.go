@@ -200,6 +200,7 @@ func TestScrapeAsksTheSameAtAnySize(t *testing.T) {
 			n.start(t, services(c.size, `["10.5.0.9"]`))
 			here := n.Lab.Node.HTTP(time.Minute)
 			others := max(c.others, virtualServers(t)-c.size) // with those of namespaces that the kernel has yet to clear away
+			began := time.Now()
 			trace, err := n.TraceDuring(func() error {
 				code, body, err := get(here, "http://127.0.0.1:10249/metrics?endpoints=*")
 				if listed := strings.Count(body, "\nsvcproxy_endpoint_weight{"); err == nil && (code != 200 || listed != c.size) {
@@ -211,9 +212,12 @@ func TestScrapeAsksTheSameAtAnySize(t *testing.T) {
 			calls := withoutQuickChecks(trace.Netlink())
 			whole := without(calls, "IP_VS_SO_GET_DESTS", others)
 			t.Logf("%d calls, %d of them for gaps that %d virtual servers of other namespaces left", len(calls), len(calls)-len(whole), others)
-			if len(whole) > 25 || len(whole.Dumps()) != 1 || len(trace.Writes()) > 0 || len(trace.Execs()) > 0 {
-				t.Errorf("%d calls, %d dumps, %d writes, executed %q; want 25, one, none, none\n%s",
-					len(whole), len(whole.Dumps()), len(trace.Writes()), trace.Execs(), whole)
+			// Counters are read again if they are older than half a second, which a slow machine needs for a scrape.
+			dumps := len(whole.Dumps())
+			most := 1 + int(time.Since(began)/(500*time.Millisecond))
+			if dumps == 0 || dumps > most || len(whole) > 25*dumps || len(trace.Writes()) > 0 || len(trace.Execs()) > 0 {
+				t.Errorf("%d calls, %d dumps, %d writes, executed %q; want 25 a dump, at most %d, none, none\n%s",
+					len(whole), dumps, len(trace.Writes()), trace.Execs(), most, whole)
 			}
 		})
 	}
