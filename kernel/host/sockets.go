@@ -21,7 +21,11 @@ var listening = []struct {
 	{kernel.TCP, stateListen}, {kernel.UDP, stateClose}, {kernel.SCTP, stateListen},
 }
 
-// Sockets are those of the network namespace of the thread that reads them. The zero value is ready. One goroutine at
+// Sockets tell which programs of this host listen, over NETLINK_SOCK_DIAG, which needs no capability. The name of a
+// program is that of a process that has the socket open. Without CAP_SYS_PTRACE, which the unit does not have, the
+// processes of other users cannot be asked. Then the socket's control group names the program's unit.
+//
+// They are those of the network namespace of the thread that reads them. The zero value is ready. One goroutine at
 // a time may use it.
 type Sockets struct {
 	Dialer *nl.Dialer // nil: plain sockets

@@ -1,9 +1,3 @@
-// Package conns bounds the open connections of a server, and the large answers that it makes at a time. An
-// open connection takes some 20 KB, even if it is idle. The HTTP listeners and the control socket use it, and
-// neither imports the other.
-//
-// If there are too many connections, the client with the most loses the one that has been idle the longest. So
-// a new client is always served, however many connections others keep open.
 package web
 
 import (
@@ -13,7 +7,10 @@ import (
 	"time"
 )
 
-// Limit bounds the connections of its listeners together. Its methods may be called from any goroutine.
+// Limit bounds the open connections of its listeners together. The HTTP listeners and the control socket have one each.
+// An open connection takes some 20 KB, even if it is idle. If there are too many, the client with the most loses the
+// one that has been idle the longest. So a new client is always served, however many connections others keep open.
+// Its methods may be called from any goroutine.
 type Limit struct {
 	Max int
 	// Client names the client of a connection. Connections with keep are closed only if there are no others.
