@@ -54,9 +54,11 @@ natively       = ^($(shell awk '/^($(1)) / { print $$2 }' testdata/traffic/nativ
 in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | \
 		awk '/^Test/ && !/$(call natively,once|each)/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
 		END { if (!n) exit 1; print "^(" substr(list, 2) ")$$" }'
+# Before a command that tests under traffic: at most two tests that fail run again, alone. The machine may be slow.
+AGAIN        = $(GUEST) again --
 # test-traffic: the whole program under traffic, in the guest
 test-traffic: bin/svcproxy-former
-	tests=$$($(call in-turn,0)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
+	tests=$$($(call in-turn,0)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 
 # What binds VIPs, and differs on kernels that have dummy devices.
 ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPsOnTheClientsLink|TestVIPThatAppearsOnALink|TestVIPOfAnotherHostIsNotBound|TestNewVIPsAreAnnounced)$$
@@ -64,8 +66,8 @@ ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPsOnTheClientsLink|Te
 test-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-legacy: export SVCPROXY_TEST_LAYOUT = kube-proxy
 test-legacy: bin/legacy bin/svcproxy-former
-	tests=$$($(call in-turn,1)) && $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
-	SVCPROXY_TEST_MODE=iptables $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
+	tests=$$($(call in-turn,1)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
+	SVCPROXY_TEST_MODE=iptables $(AGAIN) $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
 
 # test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
 # and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
@@ -112,15 +114,15 @@ test-fallback: build guest
 # test-modes: those under traffic in the other modes, iptables with both back ends, on this machine's own kernel, which may lack IPVS and
 # dummy devices; without root all skip. They mostly wait, so all go at once
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),unshare --mount)
-test-modes: bin/legacy bin/svcproxy-former
+test-modes: $(GUEST) bin/legacy bin/svcproxy-former
 	@$(MAKE) --no-print-directory -k -j3 test-iptables test-iptables-legacy test-userspace
 test-iptables-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-iptables test-iptables-legacy: export SVCPROXY_TEST_MODE = iptables
 test-userspace: export SVCPROXY_TEST_MODE = userspace
 test-iptables:
-	$(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m ./testdata/traffic
+	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m ./testdata/traffic
 test-iptables-legacy test-userspace:
-	$(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
+	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
 
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:

@@ -23,6 +23,7 @@ const usage = `usage:
   guest root [--suite S]               make a root with systemd in the cache (root), for --systemd
   guest run [flags] -- COMMAND [ARGS]  run a command there; go test -exec "$PWD/bin/guest run --"
   guest test [flags] PACKAGE...        run the packages' tests in one guest
+  guest again -- COMMAND ARGS PACKAGE  run a command that tests a package; at most 2 tests that fail run again, alone
 flags of each: guest COMMAND -h`
 
 // Exit codes of our own; any other is the command's.
@@ -43,6 +44,7 @@ var commands = map[string]func(context.Context, []string) error{
 	"root":      rootCommand,
 	"run":       runCommand,
 	"test":      testCommand,
+	"again":     againCommand,
 	"systemjob": systemJobCommand, // what --systemd runs inside the guest
 	"systemend": systemEndCommand, // the same, after a shutdown
 	"testsuite": suiteCommand,     // what `guest test` runs inside the guest

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,9 +42,13 @@ func TestOwnershipSetEmptiedWhileStoppedDisownsNothing(t *testing.T) {
 		clusterIP("taken", "10.96.0.22", `["10.2.1.10"]`)))
 	must(t, n.Start())
 	n.synced(t, mark)
-	if a := ask(t, n.Client, "tcp", "10.96.0.20:80"); a.Backend != "pod2" {
-		t.Errorf("%q answers, wanted pod2", a.Backend)
-	}
+	// Nothing at a start says that the file is whole, so the end of a service waits till it was quiet for 10 s.
+	must(t, lab.Eventually(patience, func() error {
+		if a, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.20:80")); err != nil || a.Backend != "pod2" {
+			return fmt.Errorf("%q answers, wanted pod2: %v", a.Backend, err)
+		}
+		return nil
+	}))
 	if log := n.Log.String()[mark:]; strings.Count(log, "not taken over") != 1 || !strings.Contains(log, "10.96.0.22:80") {
 		t.Errorf("conflicts:\n%s", log)
 	}
