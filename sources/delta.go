@@ -79,7 +79,7 @@ func orderAt(a Services, i int, b Services, j int) int {
 	if was.Name == is.Name && was.Namespace == is.Namespace { // mostly, and faster than to compare
 		return 0
 	}
-	return compareNames(was, is)
+	return CompareNames(was, is)
 }
 
 // Empty reports whether the tables are equal, but for Seen.

@@ -56,6 +56,9 @@ const (
 	ModeUserspace = "userspace"
 )
 
+// Modes lists the names, in the order of preference.
+func Modes() []string { return []string{ModeIPVS, ModeIPTables, ModeUserspace} }
+
 // onlyMasquerades reports whether the mode can only masquerade, whatever services name, and has no firewall marks.
 func (h *HostFacts) onlyMasquerades() bool { return h.Mode != "" && h.Mode != ModeIPVS }
 

@@ -14,7 +14,7 @@ type newcomers struct {
 // add notes the service with an index. It reports whether that has its name and its claims alone among the newcomers.
 func (n *newcomers) add(services Services, i int) bool {
 	s := services.At(i)
-	if i > 0 && compareNames(services.At(i-1), s) >= 0 || i+1 < services.Len() && compareNames(s, services.At(i+1)) >= 0 {
+	if i > 0 && CompareNames(services.At(i-1), s) >= 0 || i+1 < services.Len() && CompareNames(s, services.At(i+1)) >= 0 {
 		return false
 	}
 	if n.at == nil {

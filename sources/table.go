@@ -36,7 +36,7 @@ func (t Table) Sort() {
 		return
 	}
 	all := t.Services.Slice()
-	SortStableFunc(all, func(a, b Service) int { return compareNames(&a, &b) })
+	SortStableFunc(all, func(a, b Service) int { return CompareNames(&a, &b) })
 	for i := range all {
 		*t.Services.At(i) = all[i]
 	}
@@ -54,20 +54,21 @@ func (t Table) Lookup(namespace, name string) (Service, bool) {
 // Index returns where a sorted table has the service with this name.
 func (t Table) Index(namespace, name string) (int, bool) {
 	want := Service{Namespace: namespace, Name: name}
-	return sort.Find(t.Services.Len(), func(i int) int { return compareNames(&want, t.Services.At(i)) })
+	return sort.Find(t.Services.Len(), func(i int) int { return CompareNames(&want, t.Services.At(i)) })
 }
 
 // sorted reports whether the services are in the order that Sort gives them.
 func (t Table) sorted() bool {
 	for i := 1; i < t.Services.Len(); i++ {
-		if compareNames(t.Services.At(i-1), t.Services.At(i)) > 0 {
+		if CompareNames(t.Services.At(i-1), t.Services.At(i)) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func compareNames(a, b *Service) int {
+// CompareNames orders services by namespace and name, as Table.Sort does.
+func CompareNames(a, b *Service) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 

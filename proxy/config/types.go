@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
@@ -233,7 +232,7 @@ func checkScheduler(s string) error {
 	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "scheduler "))
 }
 
-var modes = word("", mode.IPVS, mode.IPTables, mode.Userspace)
+var modes = word(append([]string{""}, sources.Modes()...)...)
 
 func checkMode(s string) error {
 	switch s {

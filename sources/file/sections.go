@@ -158,19 +158,19 @@ func (d *decoder) sorted(services []sources.Service, sections []section, said []
 	ascending := true // as in most files
 	for i := range order {
 		order[i], sections[i].service = int32(i), int32(i)
-		ascending = ascending && (i == 0 || compareNames(&services[i-1], &services[i]) < 0)
+		ascending = ascending && (i == 0 || sources.CompareNames(&services[i-1], &services[i]) < 0)
 	}
 	if ascending {
 		return services
 	}
 	slices.SortFunc(order, func(i, j int32) int {
 		a, b := &services[i], &services[j]
-		return cmp.Or(compareNames(a, b), cmp.Compare(a.Origin.Line, b.Origin.Line))
+		return cmp.Or(sources.CompareNames(a, b), cmp.Compare(a.Origin.Line, b.Origin.Line))
 	})
 	sorted := make([]sources.Service, 0, len(order))
 	for _, from := range order {
 		s := &services[from]
-		if n := len(sorted); n > 0 && compareNames(&sorted[n-1], s) == 0 {
+		if n := len(sorted); n > 0 && sources.CompareNames(&sorted[n-1], s) == 0 {
 			d.twice(s, sorted[n-1].Origin.Line, said)
 			continue
 		}
@@ -186,8 +186,4 @@ func (d *decoder) twice(s *sources.Service, first int, said []fields.Mistake) {
 	}
 	message := fmt.Sprintf("defined twice, first at line %d", first)
 	d.problems = append(d.problems, sources.Problem{Origin: s.Origin, Service: s.FullName(), Message: message})
-}
-
-func compareNames(a, b *sources.Service) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
