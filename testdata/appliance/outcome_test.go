@@ -43,10 +43,6 @@ func parseOutcome(output string) (o outcome) {
 	return o
 }
 
-func (o outcome) skips(test string) bool {
-	return slices.ContainsFunc(o.skipped, func(s skip) bool { return s.test == test })
-}
-
 // takeDisplaced removes and returns the tests that skipped because another had
 // the namespace.
 func (o *outcome) takeDisplaced() (tests []string) {
