@@ -11,7 +11,9 @@ EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/bench ./testdata/broken ./tes
 APPLIANCE    = ./testdata/appliance
 # Packages whose tests need a kernel with IPVS: run once more in the guest. The others below kernel run on this machine's kernel and, in the
 # unit's sandbox, on the guest's (make appliance).
-KERNEL_PKGS ?= . ./kernel/host ./kernel/ipvs ./kernel/link ./proxy/mode/ipvs ./testdata/lab ./testdata/random
+KERNEL_PKGS ?= ./kernel/host ./kernel/ipvs ./kernel/link ./testdata/lab ./testdata/random
+# Of two packages more the tests that say other things there: scripts with a condition of IPVS, and the comparison with iptables.
+IPVS_SCRIPTS = $(shell grep -lF 'ipvs]' testdata/script/*.txtar | sed 's:.*/::; s:.txtar$$::' | paste -sd '|')
 
 # build: the static binary, bin/svcproxy
 build:
@@ -30,9 +32,10 @@ apiserver:
 	$(GO) run ./testdata/apiserver/build bin
 
 # test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
-# processor and waits for half of its time; a failure ends none of the others
+# processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
+# of the others
 test: build guest apiserver bin/nfpm bin/legacy
-	@$(MAKE) --no-print-directory -k -j3 lint appliance test-modes test-traffic test-legacy test-here test-kernel test-fallback
+	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-fallback lint
 
 # test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
@@ -40,19 +43,23 @@ test-here: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver
 	$(GO) test -timeout 30m ./... $(filter-out ./testdata/traffic,$(EXTRA_PKGS))
 
-# test-kernel: those of packages that speak with a kernel, in the guest; with 100 random tables, or as many as SVCPROXY_RANDOM_TABLES says
+# test-kernel: those of packages that speak with a kernel, in the guest; with 100 random tables, or as many as SVCPROXY_RANDOM_TABLES says.
+# TestWordsAgree speaks with none
 test-kernel: export SVCPROXY_RANDOM_TABLES ?= 100
 test-kernel:
-	$(GUEST) test -noskip -timeout 30m $(KERNEL_PKGS)
+	$(GUEST) test -noskip -timeout 30m -skip '^TestWordsAgree$$' $(KERNEL_PKGS)
+	$(GUEST) test -noskip -timeout 10m -run '^TestScripts$$/^($(IPVS_SCRIPTS))$$|^TestIptablesSave$$' . ./proxy/mode/ipvs
 
 # Tests of rules, which run with both back ends of iptables. The others run with one, by turns; make test-matrix runs all with both.
-BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit
-BOTH_BACK_ENDS := $(BOTH_BACK_ENDS)|TestDriftByHandHeals|TestFlushedTables|TestAdoption|TestExplainIsTrue|TestVIPBinding
+BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
+# What has guests of its own (test-fallback), and what needs none: it runs in each suite of the machine's own kernel. They keep their
+# turns, so that all others keep theirs.
+ELSEWHERE      = TestFallback|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid
 # What runs on the machine's own kernel alone, once or in each suite, as a pattern.
 natively       = ^($(shell awk '/^($(1)) / { print $$2 }' testdata/traffic/natively | paste -sd '|'))$$
 # The tests in a guest whose turn it is, 0 or 1, as a pattern.
 in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | \
-		awk '/^Test/ && !/$(call natively,once|each)/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) { list = list "|" $$0 } \
+		awk '/^Test/ && !/$(call natively,once|each)/ && (n++ % 2 == $(1) || /^($(BOTH_BACK_ENDS))/) && !/^($(ELSEWHERE))$$/ { list = list "|" $$0 } \
 		END { if (!n) exit 1; print "^(" substr(list, 2) ")$$" }'
 # Before a command that tests under traffic: at most two tests that fail run again, alone. The machine may be slow.
 AGAIN        = $(GUEST) again --
@@ -61,7 +68,7 @@ test-traffic: bin/svcproxy-former
 	tests=$$($(call in-turn,0)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 
 # What binds VIPs, and differs on kernels that have dummy devices.
-ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPsOnTheClientsLink|TestVIPThatAppearsOnALink|TestVIPOfAnotherHostIsNotBound|TestNewVIPsAreAnnounced)$$
+ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPThatAppearsOnALink|TestVIPOfAnotherHostIsNotBound|TestNewVIPsAreAnnounced)$$
 # test-legacy: the same with the legacy back end of iptables and kube-proxy's layout of the rules, and mode iptables on a kernel with dummy devices
 test-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-legacy: export SVCPROXY_TEST_LAYOUT = kube-proxy
@@ -71,7 +78,7 @@ test-legacy: bin/legacy bin/svcproxy-former
 
 # test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
 # and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
-ENDURANCE    = ^(TestCrowdBlindsNobody|TestThereAndBackWithKubeProxy|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
+ENDURANCE    = ^(TestCrowdBlindsNobody|TestThereAndBackWithKubeProxy|TestKilledDuringALoad|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
 test-endurance: export SVCPROXY_ENDURANCE ?= 1000
 test-endurance: build guest apiserver bin/svcproxy-former
 	for mode in iptables userspace; do \

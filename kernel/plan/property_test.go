@@ -76,6 +76,7 @@ func TestCleanupLeavesForeigners(t *testing.T) {
 // ownership set. While the plan builds up, no VIP is bound without a virtual server. A VIP
 // is announced only while it is bound and served.
 func TestEveryPrefixIsSafe(t *testing.T) {
+	fewerChecks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
 		w := world.New(t, foreign)

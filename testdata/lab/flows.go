@@ -131,6 +131,10 @@ func (f *Flows) Close() {
 	}
 }
 
+// mostVisits is how many newcomers are on their way at a time. A slow machine would have more and more of them, until its
+// kernel loses half-open connections.
+const mostVisits = 30
+
 // Newcomers open ten connections a second, ask, and go.
 type Newcomers struct {
 	stop   chan struct{}
@@ -155,13 +159,22 @@ func (ns *Namespace) Newcomers(to netip.AddrPort) *Newcomers {
 	n.going.Go(func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
+		places := make(chan struct{}, mostVisits)
 		for {
 			select {
 			case <-n.stop:
 				return
 			case <-tick.C:
-				n.going.Go(func() { n.visit(ns, to) })
 			}
+			select {
+			case <-n.stop:
+				return
+			case places <- struct{}{}:
+			}
+			n.going.Go(func() {
+				defer func() { <-places }()
+				n.visit(ns, to)
+			})
 		}
 	})
 	return n

@@ -113,7 +113,7 @@ func TestEveryWayToWriteIsServedSoon(t *testing.T) {
 	}
 	i := 0
 	// A SYN that comes too early is sent again after a second, which would be counted: no client waits so long.
-	client := n.Client.HTTP(100 * time.Millisecond)
+	client := n.Client.HTTP(500 * time.Millisecond)
 	served := func(how string) {
 		t.Helper()
 		begin := time.Now()

@@ -20,15 +20,16 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 		name, said string
 		come, gone []string
 		feed       string
+		foreseen   bool // also by plan and check, which ask the same: once for each program
 	}{
 		{name: "iptables INPUT", said: "iptables filter INPUT: no rule accepts -t 10.96.0.20:80",
-			come: []string{"iptables", "-P", "INPUT", "DROP"}, gone: []string{"iptables", "-P", "INPUT", "ACCEPT"}},
+			come: []string{"iptables", "-P", "INPUT", "DROP"}, gone: []string{"iptables", "-P", "INPUT", "ACCEPT"}, foreseen: true},
 		{name: "iptables OUTPUT", said: "iptables filter OUTPUT: no rule accepts",
 			come: []string{"iptables", "-P", "OUTPUT", "DROP"}, gone: []string{"iptables", "-P", "OUTPUT", "ACCEPT"}},
 		{name: "a rule for all", said: "iptables filter INPUT: no rule accepts",
 			come: []string{"iptables", "-A", "INPUT", "-j", "REJECT"}, gone: []string{"iptables", "-D", "INPUT", "-j", "REJECT"}},
 		{name: "nftables input", said: "nftables inet fw gate: no rule accepts -t 10.96.0.20:80, it is left to drop",
-			feed: nft("input", "tcp dport 22 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
+			feed: nft("input", "tcp dport 22 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}, foreseen: true},
 		{name: "nftables forward", said: "nftables inet fw gate: no rule accepts -t 10.96.0.20:80, it is left to drop",
 			feed: nft("forward", "ct state new tcp dport 80 accept"), gone: []string{"nft", "delete", "table", "inet", "fw"}},
 	} {
@@ -48,6 +49,9 @@ func TestFirewallInTheWayIsReported(t *testing.T) {
 				t.Errorf("status: exit %d, want 7 and %q:\n%s", code, c.said, out)
 			}
 			for command, want := range map[string]int{"plan": 0, "check": 7} { // in the node's network namespace
+				if !c.foreseen {
+					break
+				}
 				out := n.tool(t, "sh", "-c", fmt.Sprintf("%s %s --config %s/svcproxy.toml 2>&1; echo exit $?", n.Binary, command, n.Dir))
 				if !strings.Contains(out, "svcproxy: warning: "+c.said) || !strings.Contains(out, fmt.Sprintf("exit %d", want)) {
 					t.Errorf("%s: want exit %d and %q:\n%s", command, want, c.said, out)

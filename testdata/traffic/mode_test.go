@@ -137,7 +137,7 @@ func TestChangeOfMode(t *testing.T) {
 	}
 	var chats []*chat
 	var held []*lab.Conn
-	for _, main := range []string{modeIPTables, quick, modeIPTables} {
+	for _, main := range []string{modeIPTables, quick} {
 		held = append(held, n.hold200(t)...)
 		for _, pod := range []string{"pod1", "pod2", "pod3"} {
 			chats = append(chats, n.chat(t, "10.96.0.20:80", pod))
