@@ -56,6 +56,19 @@ type node struct {
 // others use, too.
 const patience = 3 * time.Minute
 
+// eventually is lab.Eventually for questions that take processor time from what they wait for: between two there is time,
+// twice as much as the last one took.
+func eventually(limit time.Duration, ask func() error) error {
+	return lab.Eventually(limit, func() error {
+		began := time.Now()
+		err := ask()
+		if err != nil {
+			time.Sleep(min(2*time.Since(began), time.Second))
+		}
+		return err
+	})
+}
+
 // ask sends requests to VIP:PORT from the client until a backend answers. With
 // "!" it sends one request, and no backend may answer.
 func (n *node) ask(ts *testscript.TestScript, neg bool, args []string) {
@@ -108,7 +121,7 @@ func (n *node) client(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: client PROGRAM [ARGS...]")
 	}
-	ts.Check(lab.Eventually(patience, func() error {
+	ts.Check(eventually(patience, func() error {
 		out, err := n.lab.Client.Run(args[0], args[1:]...)
 		ts.Logf("%s", out)
 		return err
@@ -156,7 +169,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: until PROGRAM [ARGS...]")
 	}
-	ts.Check(lab.Eventually(patience, func() error {
+	ts.Check(eventually(patience, func() error {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = ts.MkAbs(".")
 		out, err := cmd.CombinedOutput()
