@@ -192,7 +192,7 @@ func (p *prober) announce(ctx context.Context, claims []kernel.Claim, log *slog.
 		}
 		p.running.Go(func() {
 			if err := p.prober.Announce(ctx, of); err != nil && ctx.Err() == nil {
-				log.Warn("neighbours learn of VIPs late", "err", err)
+				log.Warn("cannot tell neighbours of VIPs", "err", err)
 			}
 		})
 	}

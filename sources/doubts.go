@@ -106,7 +106,7 @@ func few(problems []Problem) []Problem {
 			n = 1
 		}
 		if n == maxDoubts+1 {
-			p = Problem{Origin: p.Origin, Message: fmt.Sprintf("more than %d problems: mend these first", maxDoubts)}
+			p = Problem{Origin: p.Origin, Message: fmt.Sprintf("more than %d problems: correct these first", maxDoubts)}
 		}
 		if n <= maxDoubts+1 {
 			kept = append(kept, p)

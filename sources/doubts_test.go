@@ -108,7 +108,7 @@ func TestManyDoubts(t *testing.T) {
 		table.Services.At(i).Type, table.Services.At(i).ExternalIPs = sources.NodePort, nil
 	}
 	doubts := sources.Doubts(sources.HostFacts{}, table)
-	if len(doubts) != 101 || doubts[100].Message != "more than 100 problems: mend these first" {
+	if len(doubts) != 101 || doubts[100].Message != "more than 100 problems: correct these first" {
 		t.Errorf("%d doubts, the last %v", len(doubts), doubts[len(doubts)-1])
 	}
 }

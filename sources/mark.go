@@ -67,7 +67,7 @@ func (v *validation) mark(s *Service) {
 	switch {
 	case s.Type != ClusterIP || len(s.ClusterIPs)+len(s.ExternalIPs)+len(s.LoadBalancerIPs)+len(s.SourceRanges) > 0:
 		v.refuse(s, "fwmark = %d and addresses: "+
-			"whoever marks packets chooses them by address and port; give one or the other", s.FWMark)
+			"the rules that mark packets also choose address and port; give one or the other", s.FWMark)
 	case !slices.Equal(s.Ports, markPorts()):
 		v.refuse(s, "fwmark = %d and ports: packets keep their port", s.FWMark)
 	case s.ExternalTrafficPolicy == Local || s.InternalTrafficPolicy == Local:

@@ -31,14 +31,14 @@ func Announce(e *Env) cli.Command {
 		Values: announceVerbs,
 		Long: `VERB is withdraw or config.
 
-withdraw: a stop or a crash withdraws nothing: the kernel goes on serving, and a restart
-announces the same. This verb removes the routes of announce.mode, and writes
-announce.file as on a drained node. svcproxy-withdraw.timer runs it when svcproxy has
-failed and stays dead. One that crashes again and again does the same when it starts.
-While svcproxy runs, use svcproxy node drain.
+withdraw removes the routes of announce.mode, and writes announce.file as on a drained node.
+A stop or a crash withdraws nothing, because the kernel goes on serving. The unit
+svcproxy-withdraw.timer runs withdraw if svcproxy has failed and is not restarted. A svcproxy
+that crashes again and again withdraws when it starts. While svcproxy runs, use svcproxy
+node drain.
 
-config: print the example for a routing daemon with the table, metric, file and VIPs of
-this node. Comments in it name what else to change.`,
+config prints the configuration of a routing daemon, with the table, metric, file and VIPs
+of this node. Comments in it name what else to change.`,
 		Examples: []string{"svcproxy announce withdraw", "svcproxy announce config --engine frr"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "withdraw: svcproxy runs, or something is left"},

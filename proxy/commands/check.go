@@ -36,10 +36,10 @@ func Check(e *Env) cli.Command {
 	return cli.Command{
 		Name: "check", Args: "[FILE...]", Short: "validate the configuration and service files",
 		Long: `FILEs are service files, or .yaml and .json files of Kubernetes objects; - is standard input.
-Without any, the files that the configuration names are checked, the kubeconfig too. It needs
-no root. What is wrong with this node is a warning. A firewall that keeps clients from a VIP is
-seen by root alone. A file that is named and is not on this node, such as the kubeconfig or
-a CA, is a warning, since the configuration may be for another node.
+Without FILE it checks the files that the configuration names, and the kubeconfig. It needs no
+root, but only root sees a firewall that keeps clients from a VIP. Problems of this node are
+warnings. So is a missing file, such as the kubeconfig or a CA, because the configuration may
+be for another node.
 --probe also sends one probe to each endpoint that has a health check.`,
 		Examples: []string{"svcproxy check", "svcproxy check new-services.toml", "svcproxy check --probe"},
 		Exits: []cli.Exit{

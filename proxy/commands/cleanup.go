@@ -29,9 +29,9 @@ func Cleanup(e *Env) cli.Command {
 	c := &cleanupCommand{local: local{Env: e}}
 	return cli.Command{
 		Name: "cleanup", Short: "remove everything that svcproxy made from the kernel",
-		Long: `It ends all service on this node. Stop svcproxy first: systemctl stop svcproxy. What
-other programs made stays, and so do virtual servers that a running keepalived has in its
-configuration. While kube-proxy in mode ipvs serves the node, nothing is removed.`,
+		Long: `It ends all service on this node. Stop svcproxy first: systemctl stop svcproxy. Objects
+of other programs stay, and so do virtual servers in the configuration of a running
+keepalived. While kube-proxy serves the node in mode ipvs, nothing is removed.`,
 		Examples: []string{"svcproxy cleanup --dry-run", "svcproxy cleanup"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "svcproxy runs, kube-proxy in mode ipvs does, or something is left"},

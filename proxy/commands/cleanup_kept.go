@@ -131,7 +131,7 @@ func (k keepalived) read() (convert.Result, error) {
 		return r, &cli.Error{
 			Code: cli.Failed, Err: fmt.Errorf("keepalived (process %d) runs, and what it has in its configuration is not "+
 				"known: %w", k.pid, err),
-			Hint: "mend its configuration, or stop it first",
+			Hint: "correct its configuration, or stop it first",
 		}
 	}
 	return r, nil

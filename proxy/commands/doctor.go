@@ -21,12 +21,12 @@ type doctorCommand struct {
 func Doctor(e *Env) cli.Command {
 	c := &doctorCommand{Env: e}
 	return cli.Command{
-		Name: "doctor", Short: "find what is wrong on this node, and say what mends it",
-		Long: `It looks at what commonly makes a node fail that serves with IPVS: modules, kernel parameters,
-connection tracking, routes and neighbours, firewalls, other programs, disks, folders,
-certificates, and what the running svcproxy knows. It takes a second, changes nothing, and
-says what it could not check and which right is missing. For members of the group svcproxy
-the running svcproxy reads the kernel.`,
+		Name: "doctor", Short: "find what is wrong on this node, and how to correct it",
+		Long: `It checks what commonly keeps a node from serving: modules, kernel parameters, connection
+tracking, routes and neighbours, firewalls, other programs, disks, folders, certificates, and
+the state of the running svcproxy. It takes a second and changes nothing. It names what it
+could not check, and the missing right. For members of the group svcproxy the running
+svcproxy reads the kernel.`,
 		Examples: []string{"svcproxy doctor", "svcproxy doctor --probe"},
 		Exits: []cli.Exit{
 			{Code: cli.OK, When: "nothing is wrong in what could be checked"},

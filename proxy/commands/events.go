@@ -24,9 +24,9 @@ func Events(e *Env) cli.Command {
 	c := &eventsCommand{remote: remote{e}}
 	return cli.Command{
 		Name: "events", Short: "show what changed, when and why",
-		Long: `The running svcproxy remembers the last 1,000 events, also those before a restart, and
-for each change how long it took from its cause to the kernel. With --follow it goes on
-when svcproxy restarts.`,
+		Long: `The running svcproxy keeps the last 1,000 events, also those before a restart. For each
+change it shows the time from its cause to the kernel. --follow goes on when svcproxy
+restarts.`,
 		Examples: []string{"svcproxy events", "svcproxy events -f"},
 		Exits: []cli.Exit{
 			noDaemon,

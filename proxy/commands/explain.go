@@ -33,13 +33,12 @@ func Explain(e *Env) cli.Command {
 	c := &explainCommand{offline: offline{local: local{Env: e}}}
 	return cli.Command{
 		Name: "explain", Args: "[tcp|udp|sctp] VIP:PORT | SERVICE",
-		Short: "say what becomes of a packet, step by step, and why",
-		Long: `It prints the way of the first packet of a connection, a line for each step; a step with !
-keeps it from being served. The first and the last line say what becomes of it. With SERVICE
-it does so for each address: from outside, from the node and from a backend. It changes and
-sends nothing, and needs root, or --state. --want explains the files before they are applied. For a
-member of the group svcproxy the running svcproxy answers. The exit code is 0 if a backend
-gets the packet, 7 if some backends do not, and else 1.`,
+		Short: "show what happens to a packet, step by step, and why",
+		Long: `It follows the first packet of a connection and prints a line for each step. A line with !
+is why the packet is not served. The first and the last line are the result. With SERVICE it
+follows a packet to each address: from outside, from the node and from a backend. It changes
+nothing and sends nothing. It needs root, or --state; for a member of the group svcproxy the
+running svcproxy answers.`,
 		Examples: []string{"svcproxy explain 198.51.100.80:80", "svcproxy explain udp 10.96.0.10:53 --from 192.0.2.7",
 			"svcproxy explain web"},
 		Exits: []cli.Exit{

@@ -15,7 +15,7 @@ func (c *explainCommand) synced(s *daemon.Setup, t sources.Table, have kernel.Ob
 	p := plan.Once(c.wantAtStart(s, t, &have), have)
 	after, ok := plan.Advance(have, p.Ops)
 	if !ok {
-		return have, errors.New("what the kernel has after a sync is not known before it: svcproxy plan shows the sync")
+		return have, errors.New("the state after this sync cannot be computed: svcproxy plan shows its steps")
 	}
 	after.Sort()
 	return after, nil

@@ -37,10 +37,10 @@ func Import(e *Env) cli.Command {
 		Long: `FILE is a configuration of keepalived, ldirectord or HAProxy, what ipvsadm-save -n prints,
 or Kubernetes objects; - is standard input. --live reads the kernel's virtual servers
 instead. The services go to standard output. What has no counterpart is a comment
-at its place, and a line on standard error. Then come the steps of a take-over that loses
-no connection: what to start and to stop, in order; and for keepalived those of the way back.
-Secrets of health checks are left out and named; the file that --write makes is readable by
-its owner alone. Includes are read if whoever may write the including file may read them.`,
+in its place, and a line on standard error. Then it prints the steps of a take-over in which
+no connection ends; for keepalived also those of the way back. Secrets of health checks are
+left out and named. Only its owner can read the file that --write makes. An included file
+must be readable by all who may write the file that includes it.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf",
 			"svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
@@ -99,8 +99,8 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(r.Services) == 0 {
-		return &cli.Error{Code: cli.Failed, Err: errors.New("there is nothing to import: no virtual server of it can be a " +
-			"service"), Hint: nothingHint(r)}
+		return &cli.Error{Code: cli.Failed, Err: errors.New("there is nothing to import: none of its virtual servers can be " +
+			"a service"), Hint: nothingHint(r)}
 	}
 	if c.strict && len(r.Notes) > 0 {
 		return &cli.Error{Code: cli.Failed}
@@ -225,7 +225,7 @@ func (c *importCommand) findVRRP() error {
 		r, err := k.read()
 		if err != nil {
 			if failed, ok := errors.AsType[*cli.Error](err); ok { // to stop it would end connections
-				failed.Hint = "mend its configuration: the steps of a take-over depend on whether it moves addresses by VRRP"
+				failed.Hint = "correct its configuration: the steps of a take-over depend on whether it moves addresses by VRRP"
 			}
 			return err
 		}

@@ -29,15 +29,14 @@ var nodeVerbs = []string{"drain", "undrain", "status"}
 func Node(e *Env) cli.Command {
 	c := &nodeCommand{remote: remote{e}}
 	return cli.Command{
-		Name: "node", Args: "VERB", Short: "have load balancers in front leave this node, or come back", Values: nodeVerbs,
+		Name: "node", Args: "VERB", Short: "make load balancers in front leave this node, or return", Values: nodeVerbs,
 		Long: `VERB is drain, undrain or status.
 
-While the node is drained, /healthz and health check node ports answer 503. Services go
-on: connections that arrive are served. The drain stands over restarts until undrain.
-VIPs that are announced get announce.drainMetric, and are withdrawn after
-announce.drainTime.
-drain --wait waits until the node has no connections. It is an error where connection
-sync gives the node those of others.`,
+While the node is drained, /healthz and health check node ports answer 503. Connections
+that still arrive are served. Announced VIPs get announce.drainMetric, and are withdrawn
+after announce.drainTime. The drain survives restarts and ends with undrain.
+drain --wait waits until the node has no connections. It is an error with connection sync,
+where the node also has those of others.`,
 		Examples: []string{"svcproxy node drain --wait", "svcproxy node undrain"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "with --wait: connections are left"},

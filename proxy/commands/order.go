@@ -33,9 +33,9 @@ func Drain(e *Env) cli.Command {
 	c := &orderCommand{remote: remote{e}, verb: control.Drain}
 	return cli.Command{
 		Name: "drain", Args: "TARGET", Short: "give endpoints no new connections; theirs go on",
-		Long: targets + ` The order stands over
-restarts, until undrain or --for ends it, and whatever health checks say. The last usable
-endpoint of a service is refused without --force.`,
+		Long: targets + `
+The order survives restarts, and holds whatever health checks say, until undrain or --for
+ends it. For the last usable endpoint of a service it needs --force.`,
 		Examples: []string{"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait",
 			"svcproxy drain node=rack4 --for 30m"},
 		Exits: []cli.Exit{
@@ -52,9 +52,9 @@ func Disable(e *Env) cli.Command {
 	c := &orderCommand{remote: remote{e}, verb: control.Disable}
 	return cli.Command{
 		Name: "disable", Args: "TARGET", Short: "take endpoints out at once; their connections are cut",
-		Long: targets + ` The order stands over
-restarts, until enable or --for ends it. The last usable endpoint of a service is
-refused without --force.`,
+		Long: targets + `
+The order survives restarts, until enable or --for ends it. For the last usable endpoint
+of a service it needs --force.`,
 		Examples: []string{"svcproxy disable web/10.2.1.10:8080"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},
@@ -67,19 +67,19 @@ refused without --force.`,
 // Undrain is the command undrain.
 func Undrain(e *Env) cli.Command {
 	c := &orderCommand{remote: remote{e}, verb: control.Undrain}
-	return c.back("undrain", "take a drain back")
+	return c.back("undrain", "end a drain")
 }
 
 // Enable is the command enable.
 func Enable(e *Env) cli.Command {
 	c := &orderCommand{remote: remote{e}, verb: control.Enable}
-	return c.back("enable", "take a disable back")
+	return c.back("enable", "end a disable")
 }
 
 func (c *orderCommand) back(name, short string) cli.Command {
 	return cli.Command{
 		Name: name, Args: "TARGET", Short: short,
-		Long: `TARGET is the one of the order, with its --service if it had one: svcproxy overrides lists
+		Long: `Write the TARGET of the order, and its --service if it had one. svcproxy overrides lists
 them. An endpoint that is down stays down.`,
 		Examples: []string{"svcproxy " + name + " 10.2.1.10"},
 		Exits:    []cli.Exit{{Code: cli.Failed, When: "there is no such order"}, noDaemon},
@@ -94,7 +94,7 @@ func Weight(e *Env) cli.Command {
 		Name: "weight", Args: "TARGET WEIGHT", Short: "give endpoints another weight",
 		Long: targets + `
 WEIGHT is a number, a percentage of the weight in the files such as 50%, or default, which
-takes the order back. It has an effect under schedulers that heed weights, such as wrr.`,
+ends the order. Only some schedulers use weights, such as wrr.`,
 		Examples: []string{"svcproxy weight 10.2.1.10 50%", "svcproxy weight 10.2.1.10 default"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},

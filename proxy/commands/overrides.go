@@ -22,9 +22,9 @@ type overridesCommand struct {
 func Overrides(e *Env) cli.Command {
 	c := &overridesCommand{remote: remote{e}}
 	return cli.Command{
-		Name: "overrides", Short: "list the orders of drain, disable and weight that stand",
-		Long: `The running svcproxy keeps them in its stateDir. An order that no endpoint matches for 24
-hours is dropped.`,
+		Name: "overrides", Short: "list the orders of drain, disable and weight in effect",
+		Long: `The running svcproxy keeps them in its stateDir. It drops an order when no endpoint has
+matched it for 24 hours.`,
 		Examples: []string{"svcproxy overrides"},
 		Exits: []cli.Exit{
 			noDaemon,

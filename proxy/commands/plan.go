@@ -23,8 +23,9 @@ func Plan(e *Env) cli.Command {
 	p := &planCommand{offline: offline{local: local{Env: e}}}
 	return cli.Command{
 		Name: "plan", Short: "print what a sync would change, and change nothing",
-		Long: `Each line is a step: + adds, ~ changes, - removes. ! names what stays as it is, and why;
-? an address that other hosts are asked about before it is bound. It needs root, or --state.`,
+		Long: `Each line is a step: + adds, ~ changes, - removes. A line with ! is about an object that is
+not changed, and says why. A line with ? is about an address: other hosts are asked whether
+they have it before it is bound. It needs root, or --state.`,
 		Examples: []string{"svcproxy plan", "svcproxy plan --detailed-exitcode"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the services of the API server cannot be read"},

@@ -30,11 +30,11 @@ func Report(e *Env) cli.Command {
 	c := &reportCommand{Env: e}
 	return cli.Command{
 		Name: "report", Short: "write one archive with what a bug report needs, without secrets",
-		Long: `The archive has texts alone: versions, the configuration without comments and secrets, status,
-events, metrics, the kernel's state, what doctor says, and the log. It prints what is in it
-before it writes. The file is readable by its owner only, and never replaces another. What
-may not be read is left out and named. Look through it before you give it away: addresses
-and names of services are in it.`,
+		Long: `The archive has only texts: versions, the configuration without comments and secrets, status,
+events, metrics, the kernel's state, the findings of doctor, and the log. Its contents are
+listed before it is written. Only its owner can read the file, and it never replaces another.
+What may not be read is left out and named. Look through it before you give it away: it has
+the addresses and names of services.`,
 		Examples: []string{"svcproxy report", "svcproxy report --write report.tar.gz"},
 		Exits:    []cli.Exit{{Code: cli.Failed, When: "the archive could not be written, or the file is there already"}},
 		Flags:    c.flags, Common: configFlag, Run: c.run,

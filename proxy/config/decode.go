@@ -99,7 +99,7 @@ const maxProblems = 100
 // a problem that says so.
 func (d *decoder) full(at *fields.Place) bool {
 	if len(d.problems) == maxProblems {
-		d.refuse(at.Line, "more than %d problems: mend these first", maxProblems)
+		d.refuse(at.Line, "more than %d problems: correct these first", maxProblems)
 	}
 	return len(d.problems) > maxProblems
 }

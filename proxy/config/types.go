@@ -181,7 +181,7 @@ var nodePorts = fields.Type[NodePortAddresses]{
 		case slices.Equal(words, []string{primary}):
 			return NodePortAddresses{Primary: true}, nil
 		case slices.Contains(words, primary):
-			return NodePortAddresses{}, fmt.Errorf("has %q beside CIDRs: it must stand alone", primary)
+			return NodePortAddresses{}, fmt.Errorf("has %q and CIDRs: write one or the other", primary)
 		}
 		cidrs, err := prefixes.Read(n)
 		return NodePortAddresses{CIDRs: cidrs}, err

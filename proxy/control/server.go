@@ -169,7 +169,7 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("wait") != "1" {
 		go func() { // the client does not wait for its end
 			if _, err := run(context.WithoutCancel(r.Context())); err != nil {
-				s.Log.Error("reload", "err", err)
+				s.Log.Error("reload failed", "err", err)
 			}
 		}()
 		w.WriteHeader(http.StatusAccepted)

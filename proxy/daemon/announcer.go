@@ -114,7 +114,7 @@ func (a *announcer) leave(c config.Announce) {
 		return
 	}
 	if err := WithdrawFile(a.wrote); err != nil {
-		a.daemon.log.Error("a routing daemon that reads the former announce.file still finds the node good in it", "err", err)
+		a.daemon.log.Error("cannot withdraw the former announce.file: its readers still send clients here", "err", err)
 	}
 	a.wrote = config.Announce{}
 }
@@ -126,6 +126,6 @@ func (a *announcer) runs(now *proxy.Snapshot) {
 	}
 	a.starts = announce.Starts{}
 	if err := lasted(a.daemon.setup().Config.RuntimeDir); err != nil {
-		a.daemon.log.Warn("cannot forget this start: after two crashes VIPs would be withdrawn too early", "err", err)
+		a.daemon.log.Warn("cannot reset the count of crashes: the next ones may withdraw VIPs too early", "err", err)
 	}
 }

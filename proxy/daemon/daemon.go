@@ -131,7 +131,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if slices.Contains(d.mode.Needs(), kernel.IPTablesAdapter) {
 		if err := d.kernel.HoldConnections(); err != nil {
-			d.log.Warn("nft flush ruleset of another program will reset masqueraded connections", "err", err)
+			d.log.Warn("cannot keep connection tracking on: nft flush ruleset will reset masqueraded connections", "err", err)
 		}
 	}
 	d.machine = s.Machine
@@ -165,7 +165,7 @@ func (d *daemon) configure(flags *config.Flags) error {
 func (d *daemon) sameNames(s Setup) error {
 	last, ok, err := host.LastNames(s.Config.StateDir)
 	if err != nil {
-		d.log.Warn("cannot read the names of the last run: if they were others, its objects stay", "err", err)
+		d.log.Warn("cannot read the names of the last run: objects with other names are not removed", "err", err)
 	}
 	if !ok || last == s.Config.Names() {
 		return nil
@@ -274,7 +274,7 @@ func (d *daemon) farewell() string {
 func (d *daemon) servedBefore(stateDir string) sources.Incumbents {
 	before, err := file.ReadIncumbents(stateDir)
 	if err != nil {
-		d.log.Warn("cannot read what the last run served: a new service may take an address that another one had", "err", err)
+		d.log.Warn("cannot read what the last run served: a new service may take the address of another one", "err", err)
 	}
 	return before
 }
@@ -304,7 +304,7 @@ func (d *daemon) changed(_, now *config.Setup) {
 	d.proxy.SetFacts(s.Facts(kernel.Node{}))
 	d.checker.Configure(s.Health())
 	if err := d.console.configure(c); err != nil {
-		d.log.Error("a listener keeps its old address", "err", err)
+		d.log.Error("cannot move a listener to its new address", "err", err)
 	}
 	d.proxy.Check(proxy.CauseConfig)
 }

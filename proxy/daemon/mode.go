@@ -146,7 +146,7 @@ func (s *Setup) openPatiently(ctx context.Context, names kernel.Names, m mode.Mo
 		return k, err
 	}
 	reason, _ := reasonOf(missing, "")
-	s.log.Warn("the mode of the last run lacks something now: trying again", "mode", m.Name(), "reason", reason, "after",
+	s.log.Warn("the mode of the last run is not available yet: trying again", "mode", m.Name(), "reason", reason, "after",
 		grace)
 	select {
 	case <-ctx.Done():

@@ -47,7 +47,7 @@ func (p *portals) open(f *frontend.Frontends) []mode.Portal {
 			continue
 		}
 		if failed[k] = err.Error(); p.failed[k] != failed[k] {
-			p.log.Warn("another program listens on the port of a virtual server, and packets cannot be redirected past it",
+			p.log.Warn("cannot redirect packets: another program listens on the port of a virtual server",
 				"virtual", k.String(), "err", err)
 		}
 	}

@@ -56,8 +56,7 @@ func (s Setup) preferred(ctx context.Context, names kernel.Names) string {
 func (d *daemon) lastMode(stateDir string) string {
 	last, err := host.LastMode(stateDir)
 	if err != nil {
-		d.log.Warn("cannot read the mode of the last run: if it lacks something now, this start does not wait for it", "err",
-			err)
+		d.log.Warn("cannot read the mode of the last run: this start does not wait for it to become available", "err", err)
 	}
 	return last
 }

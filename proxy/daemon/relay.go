@@ -95,7 +95,7 @@ func (l *listeners) synced(now *proxy.Snapshot) {
 
 func (l *listeners) failed(err error) {
 	if err != nil {
-		l.log.Warn("a restart will refuse connections: systemd cannot be given a listener", "err", err)
+		l.log.Warn("cannot store a listener in systemd: a restart will refuse connections", "err", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func dropInherited(all []*os.File, store fileStore, log *slog.Logger) {
 	for _, f := range all {
 		if _, ours := relay.ParseFileName(f.Name()); ours {
 			if err := store.forget(f.Name()); err != nil {
-				log.Warn("systemd keeps a listener of mode userspace", "err", err)
+				log.Warn("cannot remove a listener of mode userspace from systemd", "err", err)
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func newNotifier(loop observedLoop, log *slog.Logger, send func(string) error, w
 func systemdNotifier(loop observedLoop, log *slog.Logger) *notifier {
 	watchdog, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("systemd's watchdog is not served", "err", err)
+		log.Warn("cannot read the period of systemd's watchdog", "err", err)
 	}
 	return newNotifier(loop, log, func(state string) error {
 		_, err := sd.SdNotify(false, state)
@@ -196,14 +196,13 @@ func (n *notifier) watch(ctx context.Context) {
 		cancel()
 		switch {
 		case alive && n.probes != nil && !n.probes(time.Now()):
-			n.log.Error("health checks are not made when they are due; systemd restarts svcproxy unless they are soon", "after",
-				interval)
+			n.log.Error("health checks are overdue: systemd restarts svcproxy if this lasts", "after", interval)
 		case alive:
 			n.mu.Lock()
 			n.message(sd.SdNotifyWatchdog)
 			n.mu.Unlock()
 		case ctx.Err() == nil:
-			n.log.Error("the loop does not answer; systemd restarts svcproxy unless it does soon", "after", interval)
+			n.log.Error("the main loop does not answer: systemd restarts svcproxy if this lasts", "after", interval)
 		}
 	}
 }

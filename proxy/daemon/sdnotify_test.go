@@ -216,7 +216,7 @@ func TestWatchdogIsFedByTheHealthChecker(t *testing.T) {
 		hung.Store(true)
 		time.Sleep(10 * time.Second)
 		want(t, h, "")
-		if !strings.Contains(log.String(), "health checks are not made when they are due") {
+		if !strings.Contains(log.String(), "health checks are overdue") {
 			t.Errorf("before systemd acts the log has %q", log.String())
 		}
 		time.Sleep(5 * time.Minute)
@@ -237,7 +237,7 @@ func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), limit-time.Second)
 		defer cancel()
 		n.run(ctx)
-		if !strings.Contains(log.String(), "the loop does not answer") {
+		if !strings.Contains(log.String(), "the main loop does not answer") {
 			t.Errorf("a second before systemd acts the log has %q", log.String())
 		}
 	})

@@ -51,7 +51,7 @@ func (d *daemon) handleReloads(ctx context.Context, asked <-chan os.Signal) {
 		}
 		// Each refusal or failure is logged where it is found; this line sums up.
 		if done, err := d.console.reload(ctx); err != nil {
-			d.log.Error("reload", "err", err)
+			d.log.Error("reload failed", "err", err)
 		} else if done.Err() != nil {
 			d.log.Error("reload: not all of it is served", "refused", len(done.Rejected), "failed", len(done.Failed),
 				"conflicts", len(done.Conflicts))

@@ -43,14 +43,14 @@ func (d *daemon) begin(c config.Config) announce.Starts {
 		err = statefile.Write(filepath.Join(c.RuntimeDir, startsFile), append(data, '\n'), 0o644)
 	}
 	if err != nil {
-		d.log.Warn("cannot record this start: if svcproxy crashes again and again, its VIPs stay announced", "err", err)
+		d.log.Warn("cannot count this start: VIPs stay announced if svcproxy crashes again and again", "err", err)
 	}
 	if !s.Crashing() {
 		return s
 	}
 	gone, err := host.Withdraw()
 	err = errors.Join(err, WithdrawFile(c.Announce))
-	d.log.Warn("svcproxy crashed again and again: VIPs are announced once it has run for a minute", "starts", s.Count,
+	d.log.Warn("svcproxy crashed again and again: VIPs are announced when it has run for a minute", "starts", s.Count,
 		"since", s.Since, "withdrawn", len(gone), "err", err)
 	return s
 }
@@ -70,7 +70,7 @@ func (d *daemon) stopped(ctx context.Context, c config.Config) {
 		return
 	}
 	if err := lasted(c.RuntimeDir); err != nil {
-		d.log.Warn("cannot forget this start", "err", err)
+		d.log.Warn("cannot reset the count of crashes", "err", err)
 	}
 }
 

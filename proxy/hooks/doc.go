@@ -122,11 +122,11 @@ func (n *Notifier) follow(ctx context.Context, seq uint64, by way) {
 		switch tries++; {
 		case err == nil || ending || tries == maxTries:
 			if err != nil {
-				n.Log.Error("a notification is given up", "by", by.name, "tries", tries, "events", len(waiting), "err", err)
+				n.Log.Error("gave up a notification", "by", by.name, "tries", tries, "events", len(waiting), "err", err)
 			}
 			waiting, more, tries = nil, 0, 0
 		default:
-			n.Log.Warn("a notification failed and is tried again", "by", by.name, "err", err)
+			n.Log.Warn("a notification failed: trying again", "by", by.name, "err", err)
 		}
 		if ending {
 			return

@@ -140,7 +140,7 @@ func TestManyProblems(t *testing.T) {
 		text += fmt.Sprintf("k%d = 1\n", i)
 	}
 	_, _, problems := Decode("f.toml", []byte(text))
-	if len(problems) != maxProblems+1 || problems[maxProblems].Message != "more than 100 problems: mend these first" {
+	if len(problems) != maxProblems+1 || problems[maxProblems].Message != "more than 100 problems: correct these first" {
 		t.Errorf("%d: %v", len(problems), problems[len(problems)-1])
 	}
 }

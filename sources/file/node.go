@@ -77,7 +77,7 @@ func few(problems []sources.Problem) []sources.Problem {
 	if len(problems) > maxProblems {
 		problems = problems[:maxProblems+1]
 		problems[maxProblems] = sources.Problem{Origin: problems[maxProblems].Origin,
-			Message: fmt.Sprintf("more than %d problems: mend these first", maxProblems)}
+			Message: fmt.Sprintf("more than %d problems: correct these first", maxProblems)}
 	}
 	return problems
 }

@@ -90,13 +90,13 @@ func (g *guard) notices() (list []string) {
 		case p.now.absent:
 			gone++
 		default:
-			list = append(list, fmt.Sprintf("%s %s, since %s: it is read when nothing has happened to it for %v",
+			list = append(list, fmt.Sprintf("%s %s, since %s: it takes effect when it has not changed for %v",
 				path, p.verdict.why, p.since.Local().Format(time.TimeOnly), p.verdict.patience))
 		}
 	}
 	if gone > 0 {
-		list = append(list, fmt.Sprintf("%d of %d service files are gone: their services go when nothing more has happened "+
-			"for %v", gone, len(g.files), g.quiet))
+		list = append(list, fmt.Sprintf("%d of %d service files are gone: their services are removed when nothing more "+
+			"changes for %v", gone, len(g.files), g.quiet))
 	}
 	slices.Sort(list)
 	return list

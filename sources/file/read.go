@@ -107,7 +107,7 @@ func (c Content) Problems(all []sources.Problem) []sources.Problem {
 	return []sources.Problem{first}
 }
 
-const unquoted = "has a mistake that is not shown: whoever linked it here may not read it; put the file itself here"
+const unquoted = "has an error that is not shown: the owner of the link may not read it; put the file itself here"
 
 // read returns the content of a regular file.
 func read(path string) look {

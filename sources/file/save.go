@@ -150,7 +150,7 @@ func (k *saver) write() error {
 		}
 	}
 	if failed != nil {
-		return fmt.Errorf("a file that is broken at the next start has older content, or none: %w", failed)
+		return fmt.Errorf("cannot keep the last good content, so the next start may serve older content: %w", failed)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	s.expand(ports)
 	if s.FWMark != 0 {
 		if len(s.ports) > 0 {
-			d.refuse(n, "fwmark and ports are both given: whoever marks packets chooses them by port, too")
+			d.refuse(n, "fwmark and ports are both given: the rules that mark packets also choose the port")
 			return sources.Service{}, false
 		}
 		s.SetMark(s.FWMark)

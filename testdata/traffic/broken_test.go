@@ -305,7 +305,7 @@ func (n node) rewriteSlowly(t *testing.T, parts []string, before lab.Reading) bo
 		return false
 	}
 	// It may have been asked before the second writer was noticed: then it names the first.
-	if !strings.Contains(out, path) || !strings.Contains(out, ": it is read when nothing has happened to it for ") {
+	if !strings.Contains(out, path) || !strings.Contains(out, ": it takes effect when it has not changed for ") {
 		t.Errorf("status does not say that it waits for the file:\n%s", out)
 	}
 	time.Sleep(3 * time.Second) // it is quiet after 2

@@ -61,7 +61,7 @@ func waitsForLastMode(t *testing.T, mode, old string) {
 	t.Setenv("PATH", old+":"+os.Getenv("PATH"))
 	mark := n.Log.Len()
 	must(t, n.Start())
-	if _, err := n.Wait(mark, `"the mode of the last run lacks something now: trying again" mode=`+mode); err != nil {
+	if _, err := n.Wait(mark, `"the mode of the last run is not available yet: trying again" mode=`+mode); err != nil {
 		t.Fatal(err)
 	}
 	must(t, os.RemoveAll(old))

@@ -75,7 +75,7 @@ func TestPortalsNeedIPTables(t *testing.T) {
 	defer n.occupy(t, 80)()
 	must(t, n.Serve(web))
 	must(t, n.Start(hiding(t, "iptables", "ip6tables")...))
-	if _, err := n.Wait(0, `packets cannot be redirected past it" virtual=.*10\.96\.0\.20:80.*iptables`); err != nil {
+	if _, err := n.Wait(0, `cannot redirect packets: .*" virtual=.*10\.96\.0\.20:80.*iptables`); err != nil {
 		t.Fatal(err)
 	}
 	n.wantAnswer(t, "192.0.2.1:30080")
