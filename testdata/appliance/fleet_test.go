@@ -29,6 +29,9 @@ type fleet struct {
 	stopped   chan struct{}
 }
 
+// bootPatience is how long a node may take to boot while the others do, too.
+const bootPatience = 3 * patience
+
 // begin boots the nodes: fleet NODES SERVERS PROGRAM. The program boots one.
 func (f *fleet) begin(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
@@ -52,7 +55,7 @@ func (f *fleet) begin(ts *testscript.TestScript, neg bool, args []string) {
 		f.inits = append(f.inits, firstChild(ts, cmd.Process.Pid))
 	}
 	for n := range f.inits {
-		ts.Check(lab.Eventually(patience, func() error {
+		ts.Check(eventually(bootPatience, func() error {
 			_, err := f.run(n+1, "systemctl", "is-active", "multi-user.target")
 			return err
 		}))
@@ -120,7 +123,7 @@ func (f *fleet) ways(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: ways N[,N...]")
 	}
 	want, began := numbers(ts, args[0]), time.Now()
-	err := lab.Eventually(patience, func() error {
+	err := eventually(patience, func() error {
 		out, err := f.Router.Run("ip", "route", "show", fleetVIP.Addr().String())
 		var have []int
 		for line := range strings.Lines(strings.ReplaceAll(out, "nexthop", "\nnexthop")) {

@@ -88,14 +88,20 @@ func (n *node) ask(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 }
 
-// get asks VIP:PORT by HTTP from the client until a backend answers.
+// get asks VIP:PORT by HTTP from the client until a backend answers. It resets its connections: of others IPVS counts the
+// end for two minutes, which svcproxy node drain --wait would wait for.
 func (n *node) get(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: get VIP:PORT")
 	}
-	to, client := netip.MustParseAddrPort(args[0]), n.lab.Client.HTTP(lab.AskLimit)
+	to := netip.MustParseAddrPort(args[0])
 	ts.Check(lab.Eventually(patience, func() error {
-		_, err := lab.Get(client, to)
+		c, err := n.lab.Client.Dial("tcp", to)
+		if err != nil {
+			return err
+		}
+		defer c.Reset()
+		_, err = c.Get()
 		return err
 	}))
 }
