@@ -13,13 +13,13 @@ import (
 )
 
 // TestCrowdBlindsNobody: 25,000 targets of other authors are dead, hang or refuse, at their own paces. A backend of web
-// that dies is out within 5 s, and back within 10 s: a shared machine has twice the time. An emulated one has a tenth of
+// that dies is out within 5 s, and back within 10 s: a shared machine has twice the time. An emulated one has a hundredth of
 // the targets.
 func TestCrowdBlindsNobody(t *testing.T) {
 	n := newCheckedNode(t, "")
 	each := 2500
 	if emulated() {
-		each = 250
+		each = 25
 	}
 	silent, refuses := netip.MustParseAddr("10.240.0.0"), netip.MustParseAddr("10.244.0.0")
 	leads := func(to netip.Addr, backend string) {
