@@ -12,6 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/trace"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Traffic traces packets in a mode's state of one table.
@@ -28,6 +29,8 @@ func DrawTraffic(t *rapid.T, config mode.Config, state func(*frontend.Frontends,
 	Realistic(t, table, node)
 	node.Primary6 = netip.MustParseAddr("2001:db8:1::1") // the source of the node's own packets
 	node.Addrs = append(node.Addrs, kernel.NodeAddr{Prefix: netip.PrefixFrom(node.Primary6, 64), Link: "eth0"})
+	// A front that two services claim is decided before a mode sees it.
+	table, _ = sources.Merge(onNode(node), table)
 	config.VIPPing = rapid.Bool().Draw(t, "vipPing")
 	config.VIPBinding = rapid.SampledFrom([]mode.VIPBinding{mode.BindAddress, mode.BindRoute}).Draw(t, "binding")
 	f := frontend.List(table, node, config.Frontends)
