@@ -99,8 +99,8 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(r.Services) == 0 {
-		return &cli.Error{Code: cli.Failed, Err: errors.New("there is nothing to import: none of its virtual servers can be " +
-			"a service"), Hint: nothingHint(r)}
+		nothing := errors.New("there is nothing to import: none of its virtual servers can be a service")
+		return &cli.Error{Code: cli.Failed, Err: nothing, Hint: nothingHint(r)}
 	}
 	if c.strict && len(r.Notes) > 0 {
 		return &cli.Error{Code: cli.Failed}
