@@ -280,7 +280,7 @@ func (n node) rewriteSlowly(t *testing.T, parts []string, before lab.Reading) bo
 			go func() {
 				out := ""
 				for range 5 { // right after a write svcproxy may be about to look again
-					if out, _, _ = n.Command("status"); strings.Contains(out, ": it is read when") {
+					if out, _, _ = n.Command("status"); strings.Contains(out, ": it takes effect when") {
 						break
 					}
 				}
