@@ -9,8 +9,8 @@ GUEST        = bin/guest
 EXTRA_PKGS   = ./testdata/apiserver/... ./testdata/bench ./testdata/broken ./testdata/guest ./testdata/lab ./testdata/modetest ./testdata/monitor ./testdata/random ./testdata/traffic ./testdata/world ./testdata/demo
 # What make appliance tests: checked like the rest, but not tested with them.
 APPLIANCE    = ./testdata/appliance
-# Packages whose tests need a kernel with IPVS: run once more in the guest. The others below kernel run on this machine's kernel and, in the
-# unit's sandbox, on the guest's (make appliance).
+# Packages whose tests need a kernel with IPVS: run once more in the guest. The others below kernel run on this machine's kernel, and some
+# of their tests on the guest's, in the unit's sandbox (make appliance).
 KERNEL_PKGS ?= ./kernel/host ./kernel/ipvs ./kernel/link ./testdata/lab ./testdata/random
 # Of two packages more the tests that say other things there: scripts with a condition of IPVS, and the comparison with iptables.
 IPVS_SCRIPTS = $(shell grep -lF 'ipvs]' testdata/script/*.txtar | sed 's:.*/::; s:.txtar$$::' | paste -sd '|')
