@@ -132,13 +132,16 @@ func (s *Service) Policy(kind AddressKind) TrafficPolicy {
 	return s.ExternalTrafficPolicy
 }
 
-// Announces reports whether routing daemons may be told of the service's addresses of a kind.
-func (s *Service) Announces(kind AddressKind) bool {
+// Announces reports whether routing daemons may be told of the service's addresses of a kind. moved: keepalived moves
+// VIPs from node to node. It may move those of every kind that files have, but no cluster IPs of an API server.
+func (s *Service) Announces(kind AddressKind, moved bool) bool {
 	switch {
 	case kind == KindNodePort:
 		return false
 	case s.Announce != nil:
 		return *s.Announce
+	case moved && s.Origin.File != "":
+		return true
 	}
 	return kind != KindClusterIP
 }

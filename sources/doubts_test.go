@@ -127,3 +127,29 @@ func TestTunnelsOfMasqueradingModes(t *testing.T) {
 		}
 	}
 }
+
+// Where keepalived moves VIPs, one on the node's link is as it should be on the master. One that counts nowhere is named.
+func TestMovedVIPs(t *testing.T) {
+	vip := netip.MustParseAddr("192.0.2.80")
+	no := false
+	for _, c := range []struct {
+		moved    bool
+		announce *bool
+		want     string
+	}{
+		{false, nil, "[services.toml: web: VIP 192.0.2.80 is this host's own address: it is served, and not bound while the host has it]"},
+		{true, nil, "[]"},
+		{true, &no, "[services.toml: web: VIP 192.0.2.80 does not count for keepalived (announce = false): it stays here if this node cannot " +
+			"serve it services.toml: web: VIP 192.0.2.80 is this host's own address: it is served, and not bound while the " +
+			"host has it]"},
+	} {
+		s := sources.Service{
+			Namespace: "default", Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{vip}, Announce: c.announce,
+			Origin: sources.Origin{Source: sources.Files, File: "services.toml"},
+		}
+		host := sources.HostFacts{Addrs: []netip.Addr{vip}, Moved: c.moved}
+		if got := fmt.Sprint(sources.Doubts(host, sources.Table{Services: sources.ServicesOf(s)})); got != c.want {
+			t.Errorf("moved %t: %s\nwant %s", c.moved, got, c.want)
+		}
+	}
+}

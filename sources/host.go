@@ -30,6 +30,8 @@ type HostFacts struct {
 	Forward Forward // of services that name none; "" = Masquerade
 	MTU     int     // the largest of the node's links, if it is larger than Ethernet's
 
+	Moved bool // keepalived moves VIPs between this node and another one (announce.mode vrrp)
+
 	MasqueradeMark uint32 // the bit of firewall marks that masquerades; 0 = not known
 
 	// ClusterIPsKeepClients: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
@@ -88,7 +90,7 @@ func (h HostFacts) cutOff(vip netip.Addr) bool {
 // equal reports whether two facts are equal.
 func (h *HostFacts) equal(o *HostFacts) bool {
 	return h.NodeName == o.NodeName && h.Mode == o.Mode && h.Scheduler == o.Scheduler &&
-		h.ClusterIPsKeepClients == o.ClusterIPsKeepClients &&
+		h.ClusterIPsKeepClients == o.ClusterIPsKeepClients && h.Moved == o.Moved &&
 		h.Forward == o.Forward && h.MTU == o.MTU &&
 		(h.Schedulers == nil) == (o.Schedulers == nil) && equal(h.Schedulers, o.Schedulers) &&
 		equal(h.LocalCIDRs, o.LocalCIDRs) && h.sameNode(o)

@@ -36,13 +36,18 @@ func (j *judgement) service(s *Service) {
 	j.health(s)
 }
 
-// vips warns of VIPs that are addresses of the node or its gateway, and of external IPs that are also endpoints.
+// vips warns of VIPs that are addresses of the node or its gateway, of those that keepalived may move whatever becomes
+// of them, and of external IPs that are also endpoints.
 func (j *judgement) vips(s *Service) {
 	for kind, a := range s.VIPs {
 		if j.host.cutOff(a) {
 			j.doubt(s, "VIP %s is this host's default gateway: it is left out, as to bind it would cut the node off", a)
 		}
-		if j.host.owns(a) && kind != KindExternalIP {
+		counts := j.host.Moved && s.Announces(kind, true)
+		if j.host.Moved && !counts {
+			j.doubt(s, "VIP %s does not count for keepalived (announce = false): it stays here if this node cannot serve it", a)
+		}
+		if j.host.owns(a) && kind != KindExternalIP && !counts { // keepalived gives the master its VIPs
 			j.doubt(s, "VIP %s is this host's own address: it is served, and not bound while the host has it", a)
 		}
 	}

@@ -66,7 +66,8 @@ func newNode(t *testing.T, c Config) *node { return &node{T: t, config: c, now: 
 func (n *node) step(services ...sources.Service) string {
 	t := sources.Table{Services: sources.ServicesOf(services...)}
 	t.Sort()
-	f := frontend.List(t, kernel.Node{Name: n.name, Zone: n.zone}, frontend.Config{IPv6: true, Announce: true})
+	f := frontend.List(t, kernel.Node{Name: n.name, Zone: n.zone}, frontend.Config{
+		IPv6: true, Announce: true, Moved: n.config.Mode == VRRP})
 	want := kernel.State{Policy: n.policy}
 	for _, x := range f.Fronts {
 		if n.whyNot != nil && n.whyNot(&x) != "" {
@@ -339,6 +340,36 @@ func TestPriority(t *testing.T) {
 	priority(-100, down...)
 	n.drained = n.now
 	priority(-200, web)
+}
+
+// Every VIP of a file counts for keepalived, whatever its kind: a service without usable endpoints lowers the number.
+// Not so a VIP that the file takes out, and a cluster IP of an API server.
+func TestEveryVIPThatMovesCounts(t *testing.T) {
+	kept := func(weights ...uint32) sources.Service { // vips with keepClientAddress = true
+		s := service("kept", "10.0.0.3", 80, weights...)
+		s.Type, s.ClusterIPs, s.LoadBalancerIPs = sources.ClusterIP, []netip.Addr{netip.MustParseAddr("10.0.0.3")}, nil
+		s.Origin = sources.Origin{Source: sources.Files, File: "services.toml"}
+		return s
+	}
+	out, ofAPI := kept(), kept()
+	out.Announce, ofAPI.Origin = &no, sources.Origin{Source: sources.APIServer}
+	for what, c := range map[string]struct {
+		service sources.Service
+		want    int
+	}{
+		"up":                {kept(1), 0},
+		"down":              {kept(0, 0), -10},
+		"without endpoints": {kept(), -10},
+		"announce = false":  {out, 0},
+		"of an API server":  {ofAPI, 0},
+	} {
+		vrrp := usual
+		vrrp.Mode = VRRP
+		n := newNode(t, vrrp)
+		if n.step(web, c.service); n.last.Priority != c.want {
+			t.Errorf("%s: priority %d, want %d", what, n.last.Priority, c.want)
+		}
+	}
 }
 
 // A restart does not raise the number at once, because nobody knows yet who is up. While a table is missing it only

@@ -38,11 +38,12 @@ that crashes again and again withdraws when it starts. While svcproxy runs, use 
 node drain.
 
 config prints the configuration of a routing daemon, with the table, metric, file and VIPs
-of this node. Comments in it name what else to change.`,
+of this node. Comments in it name what else to change. Without VIPs it prints nothing for
+keepalived and FRR.`,
 		Examples: []string{"svcproxy announce withdraw", "svcproxy announce config --engine frr"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "withdraw: svcproxy runs, or something is left"},
-			{Code: cli.Config, When: "config: a file is not valid"},
+			{Code: cli.Config, When: "config: a file is not valid, or no service has a VIP"},
 			{Code: cli.Permission, When: "rights are missing"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,

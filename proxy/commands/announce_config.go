@@ -36,12 +36,13 @@ func (c *announceCommand) config(ctx context.Context) error {
 		return cli.Errorf(cli.Usage, "", "--engine wants one of %s, have %q", engineNames(), c.engine)
 	}
 	c.warn(unfit(e, s.Config.Announce)...)
-	vips, err := c.vips(ctx, &s)
+	vips, err := c.vips(ctx, &s, e)
 	if err != nil {
 		return err
 	}
-	if len(vips) == 0 {
-		c.warn("no service has a VIP to announce: the VIPs are those of the example")
+	if len(vips) == 0 && e != docs.BIRD {
+		return cli.Errorf(cli.Config, "write services.toml first; /usr/share/doc/svcproxy/examples has the example",
+			"no service has a VIP to announce, and %s would get that of an example", e)
 	}
 	a := s.Config.Announce
 	text, err := docs.Example(e, docs.ExampleValues{Table: a.RouteTable(), DrainMetric: uint32(a.DrainMetric),
@@ -64,12 +65,17 @@ func engineFor(asked docs.Engine, m announce.Mode) docs.Engine {
 	return docs.BIRD
 }
 
+// modeOf returns the announce.mode that a routing daemon needs.
+func modeOf(e docs.Engine) announce.Mode {
+	if e == docs.Keepalived {
+		return announce.VRRP
+	}
+	return announce.Routes
+}
+
 // unfit says which keys of svcproxy.toml must be others for a routing daemon.
 func unfit(e docs.Engine, a config.Announce) (lines []string) {
-	want := announce.Routes
-	if e == docs.Keepalived {
-		want = announce.VRRP
-	}
+	want := modeOf(e)
 	if a.Mode != want {
 		lines = append(lines, fmt.Sprintf("announce.mode is %q: %s needs %q", a.Mode, e, want))
 	}
@@ -84,11 +90,9 @@ func unfit(e docs.Engine, a config.Announce) (lines []string) {
 	return lines
 }
 
-// vips returns the VIPs that routing daemons may be told of, sorted.
-func (c *announceCommand) vips(ctx context.Context, s *daemon.Setup) (vips []netip.Addr, err error) {
-	if s.Config.Announce.Mode == announce.Off {
-		s.Config.Announce.Mode = announce.Routes
-	}
+// vips returns the VIPs that routing daemons may be told of in the mode of theirs, sorted.
+func (c *announceCommand) vips(ctx context.Context, s *daemon.Setup, e docs.Engine) (vips []netip.Addr, err error) {
+	s.Config.Announce.Mode = modeOf(e)
 	o := offline{local: c.local}
 	table, err := o.table(ctx, s, new(kernel.Observed))
 	if err != nil {

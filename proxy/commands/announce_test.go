@@ -47,6 +47,11 @@ type = "LoadBalancer"
 loadBalancerIPs = ["198.51.100.80", "2001:db8:80::80"]
 ports = [{ port = 80 }, { name = "other", port = 81 }]
 endpoints = ["10.2.1.10", "fd00:2:1::10"]
+[services.seen]
+vips = ["198.51.100.81"]
+keepClientAddress = true
+port = 80
+backends = ["10.2.1.10"]
 [services.silent]
 externalIPs = ["203.0.113.9"]
 announce = false
@@ -60,16 +65,18 @@ endpoints = ["10.2.1.10"]
 		{"", "config", "kernel table 143;", `announce.mode is "off": bird needs "routes"`},
 		{"announce.mode = \"routes\"\n", "config --engine frr", "ip prefix-list vips seq 5 permit 198.51.100.0/24 ge 32\nipv6 ", "frr needs 0"},
 		{"announce.mode = \"vrrp\"\nannounce.file = \"/run/vips\"\nipvs.strictARP = true\n", "config", "file \"/run/vips\"\n", ""},
-		{"announce.mode = \"vrrp\"\nannounce.file = \"/run/vips\"\nipvs.strictARP = true\n", "config", "{\n\t\t198.51.100.80/32\n\t}\n\tvirtual_ipaddress_excluded {\n\t\t2001:db8:80::80/128\n\t}\n", ""},
+		{"announce.mode = \"vrrp\"\nannounce.file = \"/run/vips\"\nipvs.strictARP = true\n", "config", "{\n\t\t198.51.100.80/32\n\t\t198.51.100.81/32\n\t}\n\tvirtual_ipaddress_excluded {\n\t\t2001:db8:80::80/128\n\t}\n", ""},
 	} {
 		out, warnings, err := announces(t, c.toml, two, strings.Fields(c.argv)...)
 		if err != nil || !strings.Contains(out, c.has) || !strings.Contains(warnings, c.warning) || c.warning == "" && strings.Contains(warnings, "announce.") {
 			t.Errorf("%q, %s: %v\n%s\n%s\nwant %q, %q", c.toml, c.argv, err, warnings, out, c.has, c.warning)
 		}
 	}
-	if out, warnings, err := announces(t, "announce.mode = \"routes\"\n", "services = {}\n", "config", "--engine=frr"); err != nil ||
-		!strings.Contains(warnings, "no service has a VIP") || !strings.Contains(out, "203.0.113.0/24") {
-		t.Errorf("without services: %v\n%s\n%s", err, warnings, out)
+	for engine, code := range map[string]int{"frr": cli.Config, "keepalived": cli.Config, "bird": 0} {
+		out, _, err := announces(t, "announce.mode = \"routes\"\n", "services = {}\n", "config", "--engine", engine)
+		if cli.Code(err) != code || (out == "") != (code != 0) {
+			t.Errorf("%s without a VIP: %v\n%s", engine, err, out)
+		}
 	}
 	for _, argv := range []string{"config --engine quagga", "config --if-dead", "withdraw --engine bird", "", "show", "config withdraw"} {
 		if _, _, err := announces(t, "", two, strings.Fields(argv)...); cli.Code(err) != cli.Usage {

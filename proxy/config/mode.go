@@ -26,7 +26,7 @@ func (c Config) ForMode() mode.Config {
 			NodePortAddresses: c.NodePortAddresses.CIDRs, NodePortPrimary: c.NodePortAddresses.Primary,
 			BindAddress: c.BindAddress, NodeAddresses: c.Node.Addresses, LocalCIDRs: c.Node.LocalCIDRs,
 			LocalFallback: frontend.LocalFallback(c.IPVS.LocalFallback),
-			Announce:      c.Announce.Mode != announce.Off,
+			Announce:      c.Announce.Mode != announce.Off, Moved: c.Announce.Mode == announce.VRRP,
 		},
 		Names:         c.Names(),
 		MasqueradeAll: c.IPTables.MasqueradeAll, MasqueradeBit: uint8(c.IPTables.MasqueradeBit),

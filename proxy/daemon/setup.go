@@ -92,7 +92,7 @@ func (s Setup) Facts(n kernel.Node) sources.HostFacts {
 		Mode: s.Mode(), NodeName: s.Node(), LocalCIDRs: slices.Concat(c.Node.LocalCIDRs, s.Object.PodCIDRs),
 		Scheduler: c.IPVS.Scheduler, Forward: forward, MasqueradeMark: 1 << c.IPTables.MasqueradeBit,
 		ClusterIPsKeepClients: len(c.ClusterCIDR) == 0 && !c.IPTables.MasqueradeAll && s.Mode() != mode.Userspace,
-		NodePorts:             s.nodePortAddrs(), Own: ownPorts(c),
+		NodePorts:             s.nodePortAddrs(), Own: ownPorts(c), Moved: c.Announce.Mode == announce.VRRP,
 	}, n)
 }
 

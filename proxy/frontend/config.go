@@ -40,12 +40,14 @@ type Config struct {
 	// Announce: routing daemons are told of external and load balancer IPs, and of what
 	// services ask for.
 	Announce bool
+	// Moved: keepalived moves VIPs, so each VIP of a file counts unless its service says otherwise.
+	Moved bool
 }
 
 // Equal reports whether two configurations are equal.
 func (c *Config) Equal(o *Config) bool {
-	return c.IPv6 == o.IPv6 && c.Announce == o.Announce && c.Scheduler == o.Scheduler && c.Forward == o.Forward &&
-		c.NodePortPrimary == o.NodePortPrimary &&
+	return c.IPv6 == o.IPv6 && c.Announce == o.Announce && c.Moved == o.Moved && c.Scheduler == o.Scheduler &&
+		c.Forward == o.Forward && c.NodePortPrimary == o.NodePortPrimary &&
 		c.BindAddress == o.BindAddress && c.LocalFallback == o.LocalFallback && c.Object.Zone == o.Object.Zone &&
 		slices.Equal(c.NodePortAddresses, o.NodePortAddresses) && slices.Equal(c.NodeAddresses, o.NodeAddresses) &&
 		slices.Equal(c.LocalCIDRs, o.LocalCIDRs) &&

@@ -129,7 +129,7 @@ func (l *lister) port(i int, f kernel.Family, p int, masqueraded bool) {
 		if !masqueraded && at.Kind != sources.KindNodePort {
 			is |= Unmasqueraded
 		}
-		if l.Config.Announce && at.Kind != sources.KindMark && s.Announces(at.Kind) {
+		if l.Config.Announce && at.Kind != sources.KindMark && s.Announces(at.Kind, l.Config.Moved) {
 			is |= Announced
 		}
 		switch at.Kind {

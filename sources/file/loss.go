@@ -62,11 +62,23 @@ func losesPart(was, is *sources.Service) bool {
 		slices.Index(types, was.Type) > slices.Index(types, is.Type) ||
 		was.FWMark != 0 && is.FWMark != was.FWMark ||
 		was.HealthCheckNodePort != 0 && is.HealthCheckNodePort != was.HealthCheckNodePort ||
-		slices.ContainsFunc(ofVIPs, func(k sources.AddressKind) bool { return was.Announces(k) && !is.Announces(k) }) ||
+		announcesLess(was, is) ||
 		loses(was.ClusterIPs, is.ClusterIPs, sameAddr) || loses(was.ExternalIPs, is.ExternalIPs, sameAddr) ||
 		loses(was.LoadBalancerIPs, is.LoadBalancerIPs, func(a, b *sources.VIP) bool { return a.Addr == b.Addr }) ||
 		len(was.SourceRanges) > 0 && len(is.SourceRanges) == 0 || // all clients are let in
 		was.HealthCheck != nil && is.HealthCheck == nil // dead endpoints get connections
+}
+
+// announcesLess reports whether a VIP is announced no more, with BGP or in a pair with keepalived.
+func announcesLess(was, is *sources.Service) bool {
+	for _, k := range ofVIPs {
+		for _, moved := range []bool{false, true} {
+			if was.Announces(k, moved) && !is.Announces(k, moved) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // samePort reports whether who uses port a is served by port b as well.

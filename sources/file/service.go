@@ -247,7 +247,7 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 				`svcproxy.toml`),
 		fields.Define("announce", fields.AtPointer(func(s *draft) **bool { return &s.Announce }, fields.Bool),
 			"", "with announce.mode of svcproxy.toml: whether routing daemons are told of its virtual addresses; absent: of "+
-				"externalIPs and loadBalancerIPs"),
+				"externalIPs and loadBalancerIPs, with mode vrrp of all"),
 		fields.Define("healthCheck", fields.Custom(fields.KindStringOrTable, readCheck),
 			`"off"`, `how its endpoints are checked: "tcp", "tls", "grpc", "udp", "ping" or "agent"; "http:/PATH", `+
 				`"https:/PATH", "dns:NAME" or "exec:/PROGRAM"; "@NAME" for [healthChecks.NAME] of this file; or a table`),
