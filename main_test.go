@@ -204,15 +204,15 @@ var mayImport = map[string][]string{
 	"proxy/control": {"kernel/statefile", "proxy/cli", "proxy/events", "proxy/explain", "proxy/health", "proxy/status", "proxy/web", "sources"},
 	"proxy/hooks":   {"kernel/machine", "proxy/events"},
 	"proxy/web":     {"proxy/events", "proxy/frontend", "proxy/screen", "proxy/status", "sources"},
-	"proxy/doctor":  {"kernel", "kernel/machine", "proxy/condition", "proxy/frontend", "proxy/status", "sources"},
+	"proxy/doctor":  {"kernel", "kernel/machine", "proxy", "proxy/condition", "proxy/frontend", "proxy/status", "sources"},
 	"proxy/report":  {"sources/fields", "sources/redact"},
-	"proxy/explain": {"kernel", "kernel/trace", "proxy/frontend", "proxy/screen", "sources"},
+	"proxy/explain": {"kernel", "kernel/packet", "proxy/frontend", "proxy/screen", "sources"},
 	"proxy/metrics": {"kernel", "proxy", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/status", "sources"},
 	"proxy/status":  {"kernel", "proxy", "proxy/announce", "proxy/condition", "proxy/frontend", "proxy/health", "proxy/screen", "sources"},
 	"proxy/events":  {"kernel", "kernel/statefile", "proxy", "proxy/announce", "proxy/condition", "proxy/health", "proxy/screen", "sources"},
 
 	// The loop, and the configuration.
-	"proxy":        {"kernel", "kernel/plan", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
+	"proxy":        {"kernel", "kernel/packet", "kernel/plan", "proxy/announce", "proxy/condition", "proxy/frontend", "sources"},
 	"proxy/config": {"kernel", "kernel/statefile", "proxy/announce", "proxy/cli", "proxy/frontend", "proxy/mode", "sources", "sources/fields", "sources/file"},
 
 	// From a table to the wanted state: pure.
@@ -241,7 +241,7 @@ var mayImport = map[string][]string{
 	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl"},
 	"kernel/conntrack":  {"kernel", "kernel/nl"},
 	"kernel/ipset":      {"kernel", "kernel/nl"},
-	"kernel/iptables":   {"kernel", "kernel/nl"},
+	"kernel/iptables":   {"kernel", "kernel/nl", "kernel/packet"},
 	"kernel/ipvs":       {"kernel", "kernel/nl"},
 	"kernel/link":       {"kernel", "kernel/nl"},
 	"kernel/relay":      {"kernel"},
@@ -251,8 +251,8 @@ var mayImport = map[string][]string{
 	"kernel/kerneltest": {"kernel", "kernel/nl", "kernel/plan"},
 
 	// The plan of changes, the way of a packet, and the parts of a check: pure.
-	"kernel/plan":  {"kernel"},
-	"kernel/trace": {"kernel"},
+	"kernel/plan":   {"kernel"},
+	"kernel/packet": {"kernel"},
 
 	// The ground.
 	"sources":          {},
@@ -267,7 +267,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/trace", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
+var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/packet", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",
@@ -461,7 +461,7 @@ var onlookers = []string{
 // shown are the packages that onlookers may import: those with the values that they show, and those with what they need
 // for themselves, as their files, the programs that they start, and facts about the machine.
 var shown = []string{
-	"kernel", "kernel/trace", "proxy", "proxy/announce", "proxy/condition", "proxy/events", "proxy/frontend",
+	"kernel", "kernel/packet", "proxy", "proxy/announce", "proxy/condition", "proxy/events", "proxy/frontend",
 	"proxy/health", "proxy/screen", "proxy/status", "sources",
 	"kernel/machine", "kernel/statefile", "sources/fields", "sources/redact",
 }

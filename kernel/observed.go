@@ -31,8 +31,9 @@ type Observed struct {
 	// Answered lists proxy neighbours created by other programs, sorted. Diff neither
 	// adds nor removes these.
 	Answered []Neighbor
-	// Firewall lists the base chains of other programs that our packets pass.
-	Firewall []Barrier
+	// Firewall lists the base chains with rules of other programs that our packets pass, in the order of
+	// SortFirewall.
+	Firewall []BaseChain
 	// Hidden lists tables that iptables-save cannot print because another program added native nft rules: "iptables
 	// filter". Our chains in them are assumed to be as last written; at a start they are written again.
 	Hidden []string

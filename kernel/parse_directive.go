@@ -59,14 +59,14 @@ func (p *parser) directive(f []string, line string) error {
 		var n Neighbor
 		n, err = parseNeighbor([]string{"neigh", "add", "proxy", arg(1), arg(2), arg(3)})
 		p.o.Answered = append(p.o.Answered, n)
-	case "barrier":
-		err = p.barrier(f)
+	case "firewall":
+		err = p.baseChain(f)
 	case "hidden":
 		p.o.Hidden = append(p.o.Hidden, arg(1)+" "+arg(2))
 	case "unseen":
 		p.o.Unseen = strings.Join(f[1:], " ")
-	case "accepts":
-		err = p.accepts(f)
+	case "rule":
+		err = p.foreignRule(f)
 	case "bridge":
 		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, toolNames[IPv4]),
 			slices.Contains(f, toolNames[IPv6])})

@@ -1,6 +1,9 @@
 package kernel
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // SameRules compares the rules of two chains and ignores comments.
 func SameRules(a, b string) bool {
@@ -61,4 +64,47 @@ func Target(rule string) string {
 		}
 	}
 	return ""
+}
+
+// Word is one word of a rule: its text, and whether it was in quotes.
+type Word struct {
+	Text   string
+	Quoted bool
+}
+
+// Words splits a rule into words and resolves quotes and backslashes. With an error it returns those before it.
+func Words(rule string) ([]Word, error) {
+	var words []Word
+	for rest := strings.TrimLeft(rule, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+		if rest[0] != '"' {
+			var w string
+			w, rest, _ = strings.Cut(rest, " ")
+			words = append(words, Word{Text: w})
+			continue
+		}
+		text, n, err := unquote(rest)
+		if err != nil {
+			return words, err
+		}
+		words = append(words, Word{text, true})
+		rest = rest[n:]
+	}
+	return words, nil
+}
+
+// unquote returns the quoted word at the start of s, and its length in s.
+func unquote(s string) (text string, n int, err error) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"' && i+1 < len(s) && s[i+1] != ' ':
+			return "", 0, fmt.Errorf("text follows a closing quote without a space")
+		case s[i] == '"':
+			return b.String(), i + 1, nil
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return "", 0, fmt.Errorf("a quote is not closed")
 }

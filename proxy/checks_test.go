@@ -107,7 +107,7 @@ func TestFirewallInTheWay(t *testing.T) {
 		var log bytes.Buffer
 		r := start(t, func(r *run) { r.options.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 		defer r.end()
-		r.kernel.SetFirewall([]kernel.Barrier{{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: "iptables filter INPUT", Accepts: "-i lo"}})
+		r.kernel.SetFirewall([]kernel.BaseChain{{Family: kernel.IPv4, Hook: "input", Policy: "drop", Name: "iptables filter INPUT", Rules: "-i lo -j ACCEPT"}})
 		r.emit(table(1))
 		const want = "iptables filter INPUT: no rule accepts -t 10.96.0.1:80, it is left to drop"
 		if got := r.proxy.Snapshot().Warnings; !slices.Equal(got, []string{want}) {

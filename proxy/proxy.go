@@ -133,6 +133,7 @@ type Proxy struct {
 	prober    prober
 	logs      logs
 	listening listening
+	firewall  firewall
 	input     input    // of the sync that runs, or ran last
 	next      Snapshot // what the sync that runs will publish
 

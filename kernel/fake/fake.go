@@ -32,7 +32,7 @@ type Kernel struct {
 
 	names    kernel.Names
 	node     kernel.Node
-	firewall []kernel.Barrier
+	firewall []kernel.BaseChain
 
 	// Schedulers that the kernel has; others are ENOENT. Nil means all.
 	Schedulers map[string]bool
@@ -79,7 +79,7 @@ func (k *Kernel) SetNode(n kernel.Node) {
 }
 
 // SetFirewall changes the firewall of other programs that a reading shows.
-func (k *Kernel) SetFirewall(f []kernel.Barrier) {
+func (k *Kernel) SetFirewall(f []kernel.BaseChain) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.firewall = f

@@ -308,7 +308,7 @@ func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error)
 // readFew reads the other kinds with few objects. Which sysctls it reads depends on the
 // reading's node.
 func (k *Kernel) readFew(o *kernel.Observed) (err error) {
-	if o.Firewall, err = k.tables.Barriers(); err != nil {
+	if o.Firewall, err = k.tables.Firewall(); err != nil {
 		return fmt.Errorf("reading the host's firewall: %w", err)
 	}
 	o.Hidden, o.Saved = k.tables.Hidden(), k.saved.All()

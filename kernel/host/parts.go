@@ -46,7 +46,7 @@ type sets interface {
 type tables interface {
 	Read(context.Context, kernel.Names) ([]kernel.Chain, error)
 	Try(context.Context, []kernel.Chain) error
-	Barriers() ([]kernel.Barrier, error)
+	Firewall() ([]kernel.BaseChain, error)
 	Hidden() []string
 	Others(context.Context, kernel.Names) ([]kernel.OtherChain, error)
 	Apply(context.Context, []kernel.Op) []error

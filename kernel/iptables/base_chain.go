@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
@@ -14,21 +15,25 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// baseChains finds the barriers that iptables-save does not show: base chains in nftables tables of
-// other programs.
+// baseChains finds the base chains that iptables-save does not show: those of tables of nftables.
 //
-// The tables are read with google/nftables, but only after their generation id has moved. The id is
+// Their rules are read with google/nftables, but only after the generation id has moved. The id is
 // read in every check, by nftStamp.
 type baseChains struct {
 	dialer *nl.Dialer
 	nft    []kernel.Family // families whose iptables writes nftables
-	hidden []hiddenTable   // of the last Read
 	stamp  *nftStamp       // nil until the kernel has nftables
 
-	last       []kernel.Barrier // valid while cached
-	lastHidden []hiddenTable
-	lastID     string
-	cached     bool
+	last      []kernel.BaseChain // valid while cached
+	lastShown []shownTable
+	lastID    string
+	cached    bool
+}
+
+// shownTable is a table of nftables that iptables-save shows.
+type shownTable struct {
+	kernel.Family
+	name string
 }
 
 // open reports whether there is anything to read. If no iptables uses nftables and the kernel has
@@ -66,10 +71,10 @@ func (b *baseChains) Close() error {
 	return b.stamp.Close()
 }
 
-// read returns the barriers, without those in iptables' own chains. It lists chains and rules only
-// if a rule changed since the last reading. If rules change while it reads, it returns the last
-// barriers, and the next sync reads again.
-func (b *baseChains) read() ([]kernel.Barrier, error) {
+// read returns the base chains that may end a packet's way, or change it, without those of the tables that are shown
+// elsewhere. It lists chains and rules only if a rule changed since the last reading. If rules change while it reads,
+// it returns the last ones, and the next sync reads again.
+func (b *baseChains) read(shown []shownTable, names kernel.Names) ([]kernel.BaseChain, error) {
 	if ok, err := b.open(); !ok {
 		return nil, err
 	}
@@ -77,11 +82,11 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.cached && b.lastID == id && slices.Equal(b.lastHidden, b.hidden) {
+	if b.cached && b.lastID == id && slices.Equal(b.lastShown, shown) {
 		return b.last, nil
 	}
 	b.cached = false
-	found, err := b.list()
+	found, err := b.list(shown, names, false)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return nil, fmt.Errorf("nftables base chains: %w", err)
 	}
@@ -93,84 +98,137 @@ func (b *baseChains) read() ([]kernel.Barrier, error) {
 	if err != nil || after != id {
 		return b.last, nil
 	}
-	b.last, b.lastHidden, b.lastID, b.cached = found, b.hidden, id, true
+	b.last, b.lastShown, b.lastID, b.cached = found, shown, id, true
 	return found, nil
 }
 
-// list lists the base chains that our packets pass, without iptables' own, and their rules.
-func (b *baseChains) list() ([]kernel.Barrier, error) {
+// list lists the base chains that packets pass, with their rules. deep: elements of named sets are read, too, which
+// may be many.
+func (b *baseChains) list(shown []shownTable, names kernel.Names, deep bool) ([]kernel.BaseChain, error) {
+	all, err := b.stamp.baseChains()
+	if err != nil {
+		return nil, err
+	}
 	conn, err := nftables.New(nftables.AsLasting())
 	if err != nil {
 		return nil, err
 	}
 	defer conn.CloseLasting()
-	chains, err := conn.ListChains()
-	if err != nil {
-		return nil, err
-	}
-	var found []kernel.Barrier
-	for _, c := range chains {
-		if hook(c) == "" || b.shows(c) {
+	var found []kernel.BaseChain
+	tables := make(map[nftTable]*nftReader)
+	for _, c := range all {
+		t := nftTable{c.family, c.table}
+		f := nftFamilies[c.family]
+		if c.hook == "" || f.name == "" || slices.Contains(shown, shownTable{f.Family, c.table}) {
 			continue
 		}
-		found = append(found, barrier(c, rulesOf(conn, c))...)
+		if tables[t] == nil {
+			tables[t] = &nftReader{conn: conn, stamp: b.stamp, table: t, deep: deep,
+				chains: namesIn(all, t), rules: make(map[string][]string)}
+		}
+		found = append(found, follow(kernel.BaseChain{Family: f.Family, Hook: c.hook, Links: c.links,
+			Priority: c.priority, Policy: c.policy, Name: fmt.Sprintf("nftables %s %s %s", f.name, c.table, c.name)},
+			c.name, tables[t].chain, func(chain string) bool { return names.OwnsChain(c.table, chain) })...)
+		if err := tables[t].err; err != nil {
+			return nil, err
+		}
 	}
 	return found, nil
 }
 
-// rulesOf returns the rules of a chain in the words of iptables. The library fails on a rule that it
-// cannot decode. Such a chain may accept anything, so it counts as one unread rule.
-func rulesOf(conn *nftables.Conn, c *nftables.Chain) []string {
-	rules, err := conn.GetRules(c.Table, c)
-	if err != nil {
-		return []string{unread + " -j ACCEPT"}
-	}
-	all := make([]string, len(rules))
-	for i, r := range rules {
-		all[i] = words(r.Exprs)
-	}
-	return all
+// nftTable is a table of nftables.
+type nftTable struct {
+	family nftables.TableFamily
+	name   string
 }
 
-// hookNames has the names of the hooks in linux/netfilter.h by number.
-var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting"}
+// hookNames has the names of the hooks in linux/netfilter.h by number. Only family inet has the last one.
+var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting", "ingress"}
 
-// tableFamilies are the families of tables whose base chains our packets pass.
-var tableFamilies = map[nftables.TableFamily]struct {
+// nftFamilies are the families of tables whose base chains our packets may pass.
+var nftFamilies = map[nftables.TableFamily]struct {
 	name string
 	kernel.Family
+	hooks []string
 }{
-	nftables.TableFamilyINet: {"inet", 0},
-	nftables.TableFamilyIPv4: {"ip", kernel.IPv4},
-	nftables.TableFamilyIPv6: {"ip6", kernel.IPv6},
+	nftables.TableFamilyINet:   {"inet", 0, hookNames[:]},
+	nftables.TableFamilyIPv4:   {"ip", kernel.IPv4, hookNames[:5]},
+	nftables.TableFamilyIPv6:   {"ip6", kernel.IPv6, hookNames[:5]},
+	nftables.TableFamilyNetdev: {"netdev", 0, []string{"ingress", "egress"}},
+	nftables.TableFamilyBridge: {"bridge", 0, []string{"bridge-prerouting", "bridge-input", "bridge-forward",
+		"bridge-output", "bridge-postrouting"}},
 }
 
-// hook returns the hook of a base chain that our packets pass, and "" for any other chain.
-func hook(c *nftables.Chain) string {
-	if c.Hooknum == nil || c.Table == nil || int(*c.Hooknum) >= len(hookNames) {
-		return ""
-	}
-	if _, passed := tableFamilies[c.Table.Family]; !passed {
-		return ""
-	}
-	return hookNames[*c.Hooknum]
+// nftChain is a chain of nftables.
+type nftChain struct {
+	family              nftables.TableFamily
+	table, name         string
+	hook, links, policy string // hook is "" if it is no base chain
+	priority            int32
 }
 
-// shows reports whether iptables-save shows the chain.
-func (b *baseChains) shows(c *nftables.Chain) bool {
-	f := tableFamilies[c.Table.Family].Family
-	return c.Table.Name == "filter" && slices.Contains(b.nft, f) && (kernel.Chain{Name: c.Name}).BuiltIn() &&
-		!slices.Contains(b.hidden, hiddenTable{f, "filter"})
+func namesIn(all []nftChain, t nftTable) map[string]bool {
+	names := make(map[string]bool)
+	for _, c := range all {
+		if c.family == t.family && c.table == t.name {
+			names[c.name] = true
+		}
+	}
+	return names
 }
 
-// barrier returns the barrier that a base chain with these rules is, or nothing.
-func barrier(c *nftables.Chain, rules []string) []kernel.Barrier {
-	f := tableFamilies[c.Table.Family]
-	policy := "ACCEPT"
-	if c.Policy != nil && *c.Policy == nftables.ChainPolicyDrop {
-		policy = "DROP"
+// hookDevices is NFTA_HOOK_DEVS of linux/netfilter/nf_tables.h: the devices of a chain that has several.
+const hookDevices = 4
+
+// baseChains lists all chains. google/nftables does not tell the devices of those at hooks ingress and egress.
+func (s *nftStamp) baseChains() (all []nftChain, err error) {
+	err = s.dump(unix.NFT_MSG_GETCHAIN, nil, func() { all = nil }, func(family uint8, a nl.Attrs) error {
+		c := nftChain{family: nftables.TableFamily(family), policy: "accept"}
+		for a.Next() {
+			switch a.Type() {
+			case unix.NFTA_CHAIN_TABLE:
+				c.table = a.Text()
+			case unix.NFTA_CHAIN_NAME:
+				c.name = a.Text()
+			case unix.NFTA_CHAIN_POLICY:
+				if a.U32BE() == 0 { // NF_DROP
+					c.policy = "drop"
+				}
+			case unix.NFTA_CHAIN_HOOK:
+				if err := c.at(a.Nested()); err != nil {
+					return err
+				}
+			}
+		}
+		all = append(all, c)
+		return a.Err()
+	})
+	return all, err
+}
+
+// at reads the hook of a base chain.
+func (c *nftChain) at(a nl.Attrs) error {
+	for a.Next() {
+		switch a.Type() {
+		case unix.NFTA_HOOK_HOOKNUM:
+			if hooks, n := nftFamilies[c.family].hooks, a.U32BE(); int(n) < len(hooks) {
+				c.hook = hooks[n]
+			}
+		case unix.NFTA_HOOK_PRIORITY:
+			c.priority = int32(a.U32BE())
+		case unix.NFTA_HOOK_DEV:
+			c.links = a.Text()
+		case hookDevices:
+			var links []string
+			devices := a.Nested()
+			for devices.Next() {
+				links = append(links, devices.Text())
+			}
+			if err := devices.Err(); err != nil {
+				return err
+			}
+			c.links = strings.Join(links, ",")
+		}
 	}
-	b := kernel.Barrier{Family: f.Family, Hook: hook(c),
-		Name: fmt.Sprintf("nftables %s %s %s", f.name, c.Table.Name, c.Name)}
-	return barred(b, map[string][]string{c.Name: rules}, c.Name, policy, kernel.Names{})
+	return a.Err()
 }

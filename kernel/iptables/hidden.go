@@ -6,12 +6,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// hiddenTable is a table that iptables-save cannot show.
-type hiddenTable struct {
-	kernel.Family
-	name string
-}
-
 // hides reports whether iptables-save printed a table as a comment alone. iptables-nft does so, without an
 // error, if any rule in the table is one that iptables cannot express, for example after nft add rule ip
 // filter INPUT ct state established accept. iptables-restore still writes to such a table. Taken for an empty

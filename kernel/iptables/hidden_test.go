@@ -87,7 +87,7 @@ func TestKernelHiddenTable(t *testing.T) {
 		if got := read(); got != before || len(b.Hidden()) != 1 {
 			t.Errorf("read %s, hidden %q; it was %s", got, b.Hidden(), before)
 		}
-		if got := firewall(t, b); !strings.Contains(got, "barrier ipv4 input drop nftables ip filter INPUT") {
+		if got := firewall(t, b); !strings.Contains(got, "firewall ipv4 input 0 drop nftables ip filter INPUT") {
 			t.Errorf("a chain that drops is not found:\n%s", got)
 		}
 		to := ours

@@ -1,209 +1,254 @@
 package iptables
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
-// unread stands for a match that is not understood. With it a rule does not count as one for all
-// packets.
+// unread stands for a match that is not understood.
 const unread = "-m unread"
 
-// states has iptables' name for each bit of ct state.
-var states = []struct {
-	bit  uint32
-	name string
-}{
-	{expr.CtStateBitINVALID, "INVALID"}, {expr.CtStateBitESTABLISHED, "ESTABLISHED"}, {expr.CtStateBitRELATED, "RELATED"},
-	{expr.CtStateBitNEW, "NEW"}, {expr.CtStateBitUNTRACKED, "UNTRACKED"},
-}
-
-// nftRule is a rule of nftables in the words of iptables: the matches that matter here, and the target.
+// nftRule reads one rule of nftables in the words of iptables, with lists where iptables has one value. A look-up in a
+// verdict map becomes a rule for each element.
 //
 // The library leaves out expressions that it does not know. Each of those that exist
-// today loads a register, and the comparison after it becomes unread.
+// today loads a register, and the comparison after it becomes unread, or is one of oddOnes.
 type nftRule struct {
-	loaded  string // what the last expression loaded into a register: "state", "--dport", ...
-	mask    uint32 // of a state
-	size    int    // of an address, in bytes
-	bits    int    // of it: the length of the prefix that is compared
+	elements func(set string) ([]element, bool)
+	link     func(index uint32) string
+	odd      string
+
+	loaded  string // what the last expression loaded into a register, by its option: "-s"; "" if it is not known
+	pending bool   // it was not compared yet
+	several bool   // several were loaded: a set compares all of them
+	mask    []byte // of what is loaded
+	least   []byte // of a range whose other end may follow
+	values  map[uint32][]byte
 	matches []string
-	target  string // "" if it has none
+	lines   []string
+	over    bool // behind the verdict
 }
 
-// words returns a rule as iptables-save might print it.
-func words(rule []expr.Any) string {
-	var r nftRule
+// read returns the rules that a rule is. One without a target is none.
+func (r *nftRule) read(rule []expr.Any) []string {
 	for _, e := range rule {
-		r.expression(e)
+		if !r.over {
+			r.expression(e)
+		}
 	}
-	s := strings.Join(r.matches, " ")
-	if r.target != "" {
-		s += " -j " + r.target
+	if r.odd != "" {
+		r.lines, r.over = nil, false
+		r.end("", r.odd)
 	}
-	return strings.TrimSpace(s)
+	return r.lines
+}
+
+// end adds a line with a target.
+func (r *nftRule) end(match, target string) {
+	if !strings.HasPrefix(target, "-g ") {
+		target = "-j " + target
+	}
+	words := append(slices.Clone(r.matches), match, target)
+	r.lines = append(r.lines, strings.Join(strings.Fields(strings.Join(words, " ")), " "))
+}
+
+// last adds the last line of a rule.
+func (r *nftRule) last(target string) { r.end("", target); r.over = true }
+
+func (r *nftRule) match(text string) { r.matches = append(r.matches, text) }
+
+// load notes what a register has.
+func (r *nftRule) load(option string) {
+	r.several = r.several || r.pending
+	r.loaded, r.pending, r.mask, r.least = option, true, nil, nil
 }
 
 func (r *nftRule) expression(e expr.Any) {
-	loaded := r.loaded
-	r.loaded = ""
 	switch e := e.(type) {
-	case *expr.Counter, *expr.Log, *expr.Notrack: // they match every packet
-	case *expr.Immediate: // a value for a register
-	case *expr.Meta:
-		r.loaded = metaNames[e.Key]
-	case *expr.Ct:
-		if e.Key == expr.CtKeySTATE {
-			r.loaded, r.mask = "state", ^uint32(0)
+	case *expr.Counter, *expr.Log, *expr.Notrack, *expr.CtHelper, *expr.CtTimeout, *expr.SecMark:
+		// they match every packet and change none
+	case *expr.Immediate:
+		if r.values == nil {
+			r.values = make(map[uint32][]byte)
 		}
+		r.values[e.Register] = e.Data
+	case *expr.Meta, *expr.Ct:
+		r.known(e)
 	case *expr.Payload:
-		switch {
-		case e.Base == expr.PayloadBaseTransportHeader && e.Offset == 2 && e.Len == 2:
-			r.loaded = "--dport"
-		case e.Base == expr.PayloadBaseTransportHeader && e.Offset == 0 && e.Len == 2:
-			r.loaded = "--sport"
-		case e.Base == expr.PayloadBaseNetworkHeader && e.Offset == 9 && e.Len == 1: // IPv4
-			r.loaded = "-p"
-		case e.Base == expr.PayloadBaseNetworkHeader:
-			r.loaded, r.size = addressAt(e.Offset, e.Len)
-			r.bits = int(e.Len) * 8
-		}
+		r.load(payload(e))
+	case *expr.Fib:
+		r.load(fib(e))
 	case *expr.Bitwise:
-		switch {
-		case loaded == "state" && len(e.Mask) == 4:
-			r.loaded, r.mask = "state", binary.NativeEndian.Uint32(e.Mask)
-		case loaded == "-s" || loaded == "-d":
-			r.loaded, r.bits = loaded, prefixBits(e.Mask)
+		if !zero(e.Xor) {
+			r.loaded = ""
 		}
+		r.mask = e.Mask
 	case *expr.Cmp:
-		r.compare(loaded, e.Op, e.Data)
+		r.compare(e)
+	case *expr.Range:
+		r.matched(e.Op == expr.CmpOpNeq, r.ranged(e.FromData, e.ToData))
 	case *expr.Lookup:
-		r.lookup(loaded, e.IsDestRegSet)
-	case *expr.Verdict:
-		r.verdict(e.Kind)
-	case *expr.Reject:
-		r.target = "REJECT"
+		r.lookup(e)
+	case *expr.Match:
+		if e.Name != "comment" {
+			r.match(unread)
+		}
+	case *expr.Objref:
+		if e.Type != unix.NFT_OBJECT_COUNTER && e.Type != unix.NFT_OBJECT_CT_HELPER {
+			r.match(unread)
+		}
 	default:
-		r.matches = append(r.matches, unread)
+		if target := r.target(e); target != "" {
+			r.last(target)
+		} else if _, continues := e.(*expr.Verdict); !continues {
+			r.match(unread)
+		}
 	}
 }
 
-// metaNames says what a key of meta loads. For "index -i" the option needs the name of the link, and
-// the rule has its index.
-var metaNames = map[expr.MetaKey]string{
-	expr.MetaKeyIIF: "index -i", expr.MetaKeyOIF: "index -o", expr.MetaKeyIIFNAME: "-i", expr.MetaKeyOIFNAME: "-o",
-	expr.MetaKeyL4PROTO: "-p", expr.MetaKeyNFPROTO: "--nfproto",
+// target returns what ends a rule, "" for anything else.
+func (r *nftRule) target(e expr.Any) string {
+	switch e := e.(type) {
+	case *expr.Verdict:
+		return verdict(e)
+	case *expr.Reject:
+		return "REJECT"
+	case *expr.Masq:
+		return "MASQUERADE"
+	case *expr.Queue:
+		return "NFQUEUE"
+	case *expr.Redir:
+		return "REDIRECT --to-ports " + r.port(e.RegisterProtoMin)
+	case *expr.Target:
+		return e.Name
+	case *expr.NAT:
+		if e.Type == expr.NATTypeSourceNAT {
+			return "SNAT"
+		}
+		to := "unread"
+		if a, ok := netip.AddrFromSlice(r.values[e.RegAddrMin]); ok {
+			if to = a.String(); e.RegProtoMin != 0 {
+				to = net.JoinHostPort(to, r.port(e.RegProtoMin))
+			}
+		}
+		return "DNAT --to-destination " + to
+	}
+	return ""
 }
 
-// familyNames are the words behind --nfproto, which iptables does not have: its tables are of one family.
-var familyNames = map[byte]string{unix.NFPROTO_IPV4: "ipv4", unix.NFPROTO_IPV6: "ipv6"}
+// known notes what meta and ct load. A mark that a rule sets is one more rule.
+func (r *nftRule) known(e expr.Any) {
+	switch e := e.(type) {
+	case *expr.Meta:
+		if e.SourceRegister {
+			if r.pending = false; e.Key == expr.MetaKeyMARK {
+				r.end("", "MARK")
+			}
+			return
+		}
+		r.load(metaNames[e.Key])
+	case *expr.Ct:
+		switch {
+		case e.SourceRegister:
+		case e.Key == expr.CtKeySTATE:
+			r.load("--ctstate")
+		default:
+			r.load("")
+		}
+	}
+}
+
+// matched adds a match, unread if it is "".
+func (r *nftRule) matched(negated bool, text string) {
+	if text == "" || r.several {
+		negated, text = false, unread
+	}
+	if negated {
+		text = strings.Replace(text, "--", "! --", 1)
+		if !strings.Contains(text, "! ") {
+			text = "! " + text
+		}
+	}
+	r.match(text)
+	r.pending, r.several = false, false
+}
 
 // compare adds the match for a comparison of what was loaded with a constant.
-func (r *nftRule) compare(loaded string, op expr.CmpOp, constant []byte) {
-	match := ""
-	switch {
-	case loaded == "state" && op == expr.CmpOpNeq && len(constant) == 4:
-		match = "--ctstate " + stateNames(r.mask)
-	case op != expr.CmpOpEq:
-	case loaded == "--nfproto" && len(constant) == 1:
-		match = "--nfproto " + familyNames[constant[0]]
-	case loaded == "-p" && len(constant) == 1:
-		match = "-p " + protocolName(constant[0])
-	case (loaded == "--dport" || loaded == "--sport") && len(constant) == 2:
-		match = fmt.Sprintf("%s %d", loaded, binary.BigEndian.Uint16(constant))
-	case loaded == "-s" || loaded == "-d":
-		match = loaded + " " + prefix(constant, r.size, r.bits)
-	case loaded == "-i" || loaded == "-o":
-		match = loaded + " " + strings.TrimRight(string(constant), "\x00")
-	case strings.HasPrefix(loaded, "index ") && len(constant) == 4 && binary.NativeEndian.Uint32(constant) == 1:
-		match = strings.TrimPrefix(loaded, "index ") + " lo" // the first link of every namespace
+func (r *nftRule) compare(e *expr.Cmp) {
+	data := e.Data
+	if e.Op == expr.CmpOpEq || e.Op == expr.CmpOpNeq {
+		text, negated := r.equal(data), e.Op == expr.CmpOpNeq
+		if len(r.mask) > 0 && zero(data) && (r.loaded == "--ctstate" || r.loaded == "--tcp-flags") {
+			text, negated = r.anyOf(), !negated
+		}
+		r.matched(negated, text)
+		return
 	}
-	if len(strings.Fields(match)) != 2 {
-		match = unread
-	}
-	r.matches = append(r.matches, match)
-}
-
-// lookup adds the match for a look-up in a set, or in a map if there is a verdict. The elements are
-// not read. A map by state is taken to accept established flows only: one that accepted new flows
-// would leave nothing to the chain's policy.
-func (r *nftRule) lookup(loaded string, verdict bool) {
-	switch {
-	case !verdict:
-		r.matches = append(r.matches, unread)
-	case loaded == "state":
-		r.matches, r.target = append(r.matches, "--ctstate RELATED,ESTABLISHED"), "ACCEPT"
+	least, most := make([]byte, len(data)), bytes.Repeat([]byte{0xff}, len(data))
+	switch e.Op {
+	case expr.CmpOpLt:
+		most = before(data)
+	case expr.CmpOpLte:
+		most = data
+	case expr.CmpOpGte:
+		least = data
 	default:
-		r.matches, r.target = append(r.matches, unread), "ACCEPT"
+		least = after(data)
 	}
+	if r.least != nil { // of a range, whose first comparison is the last match
+		least, r.matches = r.least, r.matches[:len(r.matches)-1]
+	}
+	if r.least = nil; e.Op == expr.CmpOpGte {
+		r.least = least
+	}
+	r.matched(false, r.ranged(least, most))
 }
 
-// verdict sets the target. The chain of a jump is not read, and may accept anything.
-func (r *nftRule) verdict(kind expr.VerdictKind) {
-	switch kind {
-	case expr.VerdictDrop:
-		r.target = "DROP"
-	case expr.VerdictAccept:
-		r.target = "ACCEPT"
-	case expr.VerdictReturn:
-		r.target = "RETURN"
-	case expr.VerdictJump, expr.VerdictGoto:
-		r.matches, r.target = append(r.matches, unread), "ACCEPT"
+// port is the port in a register.
+func (r *nftRule) port(register uint32) string {
+	if n, err := number(r.values[register], binary.BigEndian); err == nil {
+		return fmt.Sprint(n)
 	}
+	return "unread"
 }
 
-func stateNames(mask uint32) string {
-	var names []string
-	for _, s := range states {
-		if mask&s.bit != 0 {
-			names = append(names, s.name)
+// lookup adds the match for a look-up in a set, or a line for each element of a verdict map.
+func (r *nftRule) lookup(e *expr.Lookup) {
+	several := r.several
+	r.pending, r.several = false, false
+	all, ok := r.elements(e.SetName)
+	ok = ok && !several
+	if !e.IsDestRegSet {
+		r.matched(e.Invert, r.inSet(all, ok))
+		return
+	}
+	if e.DestRegister != unix.NFT_REG_VERDICT { // the value of a map
+		r.load("")
+		r.match(unread)
+		return
+	}
+	if !ok {
+		r.end(unread, "ACCEPT")
+		r.end(unread, "DROP")
+		return
+	}
+	for _, el := range all {
+		match := ""
+		if len(el.from) > 0 { // else it has what no other element has
+			if match = r.inSet([]element{el}, true); match == "" {
+				match = unread
+			}
+		}
+		if target := verdict(&el.verdict); target != "" {
+			r.end(match, target)
 		}
 	}
-	return strings.Join(names, ",")
-}
-
-func protocolName(n byte) string {
-	if name := protocolNames[fmt.Sprint(n)]; name != "" {
-		return name
-	}
-	return fmt.Sprint(n)
-}
-
-// addressAt says which address a part of the network header is, and the size of all of it. The kernel's tools load only
-// the bytes that a prefix has. IPv4 has its addresses at 12 and 16, IPv6 at 8 and 24.
-func addressAt(offset, length uint32) (option string, size int) {
-	switch {
-	case offset == 12 && length <= 4:
-		return "-s", 4
-	case offset == 16 && length <= 4:
-		return "-d", 4
-	case offset == 8 && length > 1 && length <= 16:
-		return "-s", 16
-	case offset == 24 && length <= 16:
-		return "-d", 16
-	}
-	return "", 0
-}
-
-// prefixBits returns the length of a mask, 0 if it is none of a prefix.
-func prefixBits(mask []byte) int {
-	ones, _ := net.IPMask(mask).Size()
-	return ones
-}
-
-// prefix is a network as iptables prints it, "" if it is none. The address may lack bytes at its end.
-func prefix(address []byte, size, bits int) string {
-	full := make([]byte, size)
-	copy(full, address)
-	a, ok := netip.AddrFromSlice(full)
-	if !ok || bits == 0 || len(address) > size || bits > 8*len(address) {
-		return ""
-	}
-	return netip.PrefixFrom(a, bits).String()
 }

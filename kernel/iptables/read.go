@@ -2,7 +2,13 @@ package iptables
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -31,19 +37,105 @@ func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, 
 	return s.Chains, nil
 }
 
-// Barriers returns the base chains that may drop our packets: those of iptables from the last Read,
-// and those of other programs' tables in nftables.
-func (t *Tables) Barriers() ([]kernel.Barrier, error) {
-	var all []kernel.Barrier
-	t.bases.hidden = nil
+// Firewall returns the base chains with rules of other programs that may end our packets' way, or change it, in the
+// order of kernel.SortFirewall: those of iptables from the last Read, and those of tables of nftables. It runs
+// no tool, so it does not know what tables are in the other back end, and of those of iptables in nftables that have
+// no chains of ours only what nftables says.
+func (t *Tables) Firewall() ([]kernel.BaseChain, error) {
+	var all []kernel.BaseChain
+	var shown []shownTable
+	var names kernel.Names
 	for _, f := range t.families {
-		all = append(all, f.barriers...)
-		for _, table := range f.hidden {
-			t.bases.hidden = append(t.bases.hidden, hiddenTable{f.Family, table})
+		all, names = append(all, f.firewall...), f.lastName
+		if f.tool.NFT {
+			shown = append(shown, shownIn(f.Family, f.hidden, tables)...)
 		}
 	}
-	more, err := t.bases.read()
-	return append(all, more...), err
+	more, err := t.bases.read(shown, names)
+	all = append(all, more...)
+	kernel.SortFirewall(all)
+	return all, err
+}
+
+// shownIn returns the tables that iptables-save shows of those that it may.
+func shownIn(f kernel.Family, hidden, all []string) (shown []shownTable) {
+	for _, table := range all {
+		if !slices.Contains(hidden, table) {
+			shown = append(shown, shownTable{f, table})
+		}
+	}
+	return shown
+}
+
+// WholeFirewall is Firewall with all tables of both back ends, and the elements of named sets. It always runs
+// iptables-save, so it is for questions of an operator: no sync calls it.
+func (t *Tables) WholeFirewall(ctx context.Context, names kernel.Names) ([]kernel.BaseChain, error) {
+	var all []kernel.BaseChain
+	var shown []shownTable
+	var errs []error
+	for _, f := range slices.Concat(t.families, t.others) {
+		if f.other {
+			if there, err := f.look(t.bases.dialer); err != nil || !there || !f.tool.NFT && len(f.inUse()) == 0 {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		found, hidden, err := t.saveForeign(ctx, f, names)
+		if errs = append(errs, err); err != nil {
+			continue
+		}
+		if all = append(all, found...); f.tool.NFT {
+			shown = append(shown, shownIn(f.Family, hidden, slices.Sorted(maps.Keys(places)))...)
+		}
+	}
+	if there, err := t.bases.open(); there {
+		more, err := t.bases.list(shown, names, true)
+		all, errs = append(all, more...), append(errs, err)
+	} else {
+		errs = append(errs, err)
+	}
+	kernel.SortFirewall(all)
+	return all, errors.Join(errs...)
+}
+
+// saveForeign reads the base chains of all tables of a family. Legacy tables that no tool shows may do anything.
+func (t *Tables) saveForeign(ctx context.Context, f *family, names kernel.Names) (found []kernel.BaseChain,
+	hidden []string, err error) {
+	t.readers.Add(1)
+	out, err := t.run(ctx, "", f.tool.Name+"-save") // all tables that exist
+	if f.other && errors.Is(err, exec.ErrNotFound) {
+		hidden = slices.Collect(maps.Keys(places))
+		if f.tool.NFT {
+			return nil, hidden, nil
+		}
+		for _, table := range f.inUse() {
+			for _, p := range places[table] {
+				found = append(found, kernel.BaseChain{Family: f.Family, Hook: p.hook, Priority: p.priority, Policy: "accept",
+					Name: fmt.Sprintf("%s %s %s", f.tool.Name, table, p.chain), Rules: unread + " -j DROP"})
+			}
+		}
+		return found, hidden, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the firewall of %s: %w", f.tool.Name, err)
+	}
+	for table := range places {
+		if hides(out, table) {
+			hidden = append(hidden, table)
+		}
+	}
+	found, err = baseChainsIn(out, f.Family, f.tool, names)
+	if err != nil {
+		err = fmt.Errorf("%s-save: %w", f.tool.Name, err)
+	}
+	return found, hidden, err
+}
+
+// inUse returns the legacy tables that exist; none if the list may not be read. iptables-legacy-save prints these
+// alone, and makes none.
+func (f *family) inUse() []string {
+	list, _ := os.ReadFile(layouts[f.Family].names)
+	return strings.Fields(string(list))
 }
 
 // Hidden returns the tables that iptables-save could not show in the last Read, as "iptables filter". Read
@@ -106,14 +198,14 @@ func (t *Tables) save(ctx context.Context, f *family, names kernel.Names) (c con
 			continue
 		}
 		chains, err := parseSave(out, f.Family, names)
-		var more []kernel.Barrier
+		var more []kernel.BaseChain
 		if err == nil {
-			more, err = barriers(out, f.Family, f.tool, names)
+			more, err = baseChainsIn(out, f.Family, f.tool, names)
 		}
 		if err != nil {
 			return contents{}, fmt.Errorf("%s-save -t %s: %w", f.tool.Name, table, err)
 		}
-		s.Chains, c.barriers = append(s.Chains, chains...), append(c.barriers, more...)
+		s.Chains, c.firewall = append(s.Chains, chains...), append(c.firewall, more...)
 	}
 	s.Sort()
 	c.last = s.Chains

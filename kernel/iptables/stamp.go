@@ -76,7 +76,7 @@ func (s *nftStamp) read() (string, error) {
 
 func (s *nftStamp) present() ([]string, error) {
 	found := make(map[string]bool)
-	err := s.dump(unix.NFT_MSG_GETTABLE, func() { clear(found) }, func(a nl.Attrs) error {
+	err := s.dump(unix.NFT_MSG_GETTABLE, nil, func() { clear(found) }, func(_ uint8, a nl.Attrs) error {
 		for a.Next() {
 			if a.Type() == unix.NFTA_TABLE_NAME {
 				found[a.Text()] = true
@@ -95,7 +95,7 @@ func (s *nftStamp) present() ([]string, error) {
 
 func (s *nftStamp) chains() (map[string][]string, error) {
 	found := make(map[string][]string)
-	err := s.dump(unix.NFT_MSG_GETCHAIN, func() { clear(found) }, func(a nl.Attrs) error {
+	err := s.dump(unix.NFT_MSG_GETCHAIN, nil, func() { clear(found) }, func(_ uint8, a nl.Attrs) error {
 		var table, name string
 		for a.Next() {
 			switch a.Type() {
@@ -114,17 +114,21 @@ func (s *nftStamp) chains() (map[string][]string, error) {
 	return found, nil
 }
 
-// dump lists the objects of a family.
-func (s *nftStamp) dump(message uint16, again func(), each func(nl.Attrs) error) error {
+// dump lists the objects of a family. ask adds attributes to the question; each gets the family of one object, with
+// its attributes.
+func (s *nftStamp) dump(message uint16, ask func(*nl.Batch), again func(), each func(uint8, nl.Attrs) error) error {
 	s.batch.Reset()
 	s.batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|message, 0)
 	s.batch.Nfgen(s.family)
+	if ask != nil {
+		ask(&s.batch)
+	}
 	s.batch.End()
 	return s.conn.Dump(&s.batch, again, func(p []byte) error {
 		if len(p) < 4 {
 			return fmt.Errorf("%d bytes where a netfilter header belongs", len(p))
 		}
-		return each(nl.ParseAttrs(p[4:]))
+		return each(p[0], nl.ParseAttrs(p[4:]))
 	})
 }
 

@@ -41,9 +41,9 @@ type family struct {
 // contents is what iptables-save shows of a family.
 type contents struct {
 	last     []kernel.Chain
-	barriers []kernel.Barrier
-	hidden   []string       // tables that it cannot show, see hides
-	unshown  []kernel.Chain // of another back end: our chains in these tables, without rules
+	firewall []kernel.BaseChain // in the tables that it shows
+	hidden   []string           // tables that it cannot show, see hides
+	unshown  []kernel.Chain     // of another back end: our chains in these tables, without rules
 }
 
 // Stats counts runs of tools since Open.

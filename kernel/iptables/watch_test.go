@@ -124,8 +124,8 @@ func TestKernelHold(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, out)
 		}
 	}
-	if barriers, err := tt.Barriers(); err != nil || len(barriers) > 0 {
-		t.Errorf("barriers %v, %v", barriers, err)
+	if found, err := tt.Firewall(); err != nil || len(found) > 0 {
+		t.Errorf("firewall %v, %v", found, err)
 	}
 	if err := tt.Close(); err != nil {
 		t.Fatal(err)

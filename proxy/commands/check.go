@@ -13,6 +13,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
@@ -259,7 +260,8 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 		return // check works without iptables and without a kernel that has it
 	}
 	want := s.Want(t, here)
-	lines := kernel.Barred(firewall, want.Virtuals)
+	have := kernel.Observed{State: want, Node: here, Names: s.Config.Names(), Firewall: firewall}
+	lines := proxy.Blocked(&have, want.Virtuals, s.Fronts(t, here).Elsewhere())
 	c.unserved = c.unserved || len(lines) > 0
 	c.warn(lines...)
 }

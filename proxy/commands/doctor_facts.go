@@ -132,7 +132,7 @@ func (x *examination) serving(ctx context.Context) {
 	} else {
 		x.f.Kernel = &have
 		x.setup.AsInKernel(&have)
-		x.legacy(ctx)
+		x.firewall(ctx)
 	}
 	table, err := x.table(ctx, &x.setup, &have)
 	var rejected *sources.RejectedError
@@ -178,13 +178,16 @@ func (x *examination) kernel(ctx context.Context) (kernel.Observed, error) {
 	return have, nil
 }
 
-// legacy adds firewalls of legacy tables to a reading of iptables-nft.
-func (x *examination) legacy(ctx context.Context) {
-	more, err := host.LegacyFirewall(ctx, x.f.Kernel.Names)
-	if err != nil {
-		x.lacks("firewalls of iptables-legacy", err, "run as root")
+// firewall reads all rules of other programs, of which a reading of the kernel has some.
+func (x *examination) firewall(ctx context.Context) {
+	all, err := host.Firewall(ctx, x.f.Kernel.Names)
+	var missing *kernel.MissingError
+	switch {
+	case err == nil:
+		x.f.Kernel.Firewall = all
+	case !errors.As(err, &missing): // without iptables a reading has what there is
+		x.lacks("rules of other programs", err, "run as root")
 	}
-	x.f.Kernel.Firewall = append(x.f.Kernel.Firewall, more...)
 }
 
 func statusMode(f *doctor.Facts) string {

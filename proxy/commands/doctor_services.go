@@ -115,11 +115,7 @@ func (x *examination) duplicates(ctx context.Context) {
 // follow follows a packet from outside to addresses that should be served. What a firewall opens to some clients
 // only is not lost.
 func (x *examination) follow(ctx context.Context, paths *host.Paths) {
-	gates, err := host.Gates(ctx, x.setup.Config.Names())
-	if err != nil {
-		x.lacks("the rules of other programs", err, "run as root")
-	}
-	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths, Gates: gates, AnySource: true}
+	f := explain.Facts{Kernel: *x.f.Kernel, Fronts: x.f.Fronts, Network: paths, AnySource: true}
 	fronts := slices.DeleteFunc(slices.Clone(x.f.Fronts.Fronts), func(front frontend.Front) bool {
 		return !x.open(&front)
 	})
@@ -129,7 +125,8 @@ func (x *examination) follow(ctx context.Context, paths *host.Paths) {
 		if err != nil {
 			continue
 		}
-		if a := explain.Explain(f, p); a.Fate != explain.Served && a.Fate != explain.Unknown {
+		if a := explain.Explain(f, p); a.Fate != explain.Served && a.Fate != explain.Unsure &&
+			a.Fate != explain.Unknown {
 			x.f.Lost = append(x.f.Lost, doctor.Lost{Target: fronts[i].Key.Proto.String() + " " +
 				fronts[i].Key.AddrPort().String(), Why: a.Sentence})
 		}

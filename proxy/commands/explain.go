@@ -36,16 +36,17 @@ func Explain(e *Env) cli.Command {
 		Short: "show what happens to a packet, step by step, and why",
 		Long: `It follows the first packet of a connection and prints a line for each step. A line with !
 is why the packet is not served. The first and the last line are the result. With SERVICE it
-follows a packet to each address: from outside, from the node and from a backend. It changes
-nothing and sends nothing. It needs root, or --state; for a member of the group svcproxy the
-running svcproxy answers.`,
+follows a packet to each address: from outside, from the node and from a backend. Rules of other
+programs that it cannot judge, such as limits and their ipsets, are a condition in these lines.
+It changes nothing and sends nothing. It needs root, or --state; for a member of the group
+svcproxy the running svcproxy answers.`,
 		Examples: []string{"svcproxy explain 198.51.100.80:80", "svcproxy explain udp 10.96.0.10:53 --from 192.0.2.7",
 			"svcproxy explain web"},
 		Exits: []cli.Exit{
 			{Code: cli.OK, When: "a backend gets the packet"},
 			{Code: cli.Failed, When: "no backend gets it"},
 			{Code: cli.Permission, When: "rights are missing, and no svcproxy runs that could answer"},
-			{Code: cli.Degraded, When: "some backends do not get it"},
+			{Code: cli.Degraded, When: "some backends do not get it, or rules that cannot be judged decide"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
@@ -162,7 +163,7 @@ func (c *explainCommand) answer(a fmt.Stringer, worst explain.Fate) error {
 	switch {
 	case err != nil || worst == explain.Served:
 		return err
-	case worst == explain.Partly:
+	case worst == explain.Partly || worst == explain.Unsure:
 		return &cli.Error{Code: cli.Degraded}
 	}
 	return &cli.Error{Code: cli.Failed}
@@ -205,7 +206,7 @@ func (c *explainCommand) facts(ctx context.Context, q explain.Question) (f expla
 	if c.state != "" {
 		return f, func() {}, nil
 	}
-	if f.Gates, err = host.Gates(ctx, s.Config.Names()); err != nil {
+	if f.Kernel.Firewall, err = host.Firewall(ctx, s.Config.Names()); err != nil {
 		return f, nil, err
 	}
 	paths, err := host.OpenPaths()

@@ -100,7 +100,10 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 	result := proxy.Plan(ctx, prober, want, have)
 	announcing := s.Config.ForAnnounce()
 	result.Warnings = append(result.Warnings, announcing.Waits(&want, &have)...)
-	firewall, others := kernel.Warnings(&want, &have)
-	p.warn(slices.Concat(firewall, others)...)
+	var byRules []kernel.VirtualKey
+	if len(have.Firewall) > 0 {
+		byRules = s.Fronts(table, have.Node).Elsewhere()
+	}
+	p.warn(slices.Concat(proxy.Blocked(&have, want.Virtuals, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
 	return result, nil
 }

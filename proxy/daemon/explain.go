@@ -23,7 +23,7 @@ func (d *daemon) explain(ctx context.Context, q explain.Question) (explain.Resul
 	if f.Kernel, err = d.readKernel(ctx); err != nil {
 		return nil, err
 	}
-	if f.Gates, err = host.Gates(ctx, d.setup().Config.Names()); err != nil {
+	if f.Kernel.Firewall, err = host.Firewall(ctx, d.setup().Config.Names()); err != nil {
 		return nil, err
 	}
 	paths, err := host.OpenPaths()

@@ -40,7 +40,7 @@ func healthy() *Facts {
 	table := sources.Table{Services: sources.ServicesOf(sources.Service{
 		Namespace: "default", Name: "web", Type: sources.LoadBalancer, LoadBalancerIPs: []sources.VIP{{Addr: web.Addr}},
 		Ports:     []sources.Port{{Port: 80, Protocol: sources.TCP}},
-		Endpoints: []sources.Endpoint{{Addr: real, Weight: 1}},
+		Endpoints: []sources.Endpoint{{Addr: real, Ports: []sources.EndpointPort{{Protocol: sources.TCP, Port: 80}}, Weight: 1, Ready: true, Serving: true}},
 	})}
 	return &Facts{
 		Machine: machine.Facts{
@@ -147,11 +147,11 @@ func TestFaults(t *testing.T) {
 			f.Taken = []kernel.Taken{{Claim: f.Want.Policy.Claims[0], MAC: "02:00:00:00:00:01"}}
 		}},
 		"firewall": {"firewall", "iptables filter INPUT: no rule accepts -t 192.168.1.80:80", func(f *Facts) {
-			f.Kernel.Firewall = []kernel.Barrier{{Hook: "input", Verdict: "drop", Name: "iptables filter INPUT"}}
+			f.Kernel.Firewall = []kernel.BaseChain{{Hook: "input", Policy: "drop", Name: "iptables filter INPUT"}}
 		}},
 		"firewall of mode iptables": {"firewall", "nftables inet fw gate: no rule accepts -t 192.168.1.80:80", func(f *Facts) {
 			f.Mode, f.Want.Virtuals, f.Kernel.Virtuals = "iptables", nil, nil
-			f.Kernel.Firewall = []kernel.Barrier{{Hook: "input", Verdict: "drop", Name: "iptables filter INPUT"}, {Hook: "forward", Verdict: "drop", Name: "nftables inet fw gate"}}
+			f.Kernel.Firewall = []kernel.BaseChain{{Hook: "input", Policy: "drop", Name: "iptables filter INPUT"}, {Hook: "forward", Policy: "drop", Name: "nftables inet fw gate"}}
 		}},
 		"kube-proxy": {"others", "kube-proxy runs on this node (process 7)", func(f *Facts) { f.Machine.Processes = []machine.Process{{PID: 7, Name: "kube-proxy"}} }},
 		"keepalived": {"others", "keepalived (process 8) made virtual servers: -t 203.0.113.1:80", func(f *Facts) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -25,11 +26,11 @@ func firewall(f *Facts) (list []Finding) {
 	if f.Kernel == nil || f.Want == nil {
 		return nil
 	}
-	barriers, virtuals := f.Kernel.Firewall, f.Want.Virtuals
-	if f.Mode == sources.ModeIPTables {
-		barriers, virtuals = f.byRules()
+	var byRules []kernel.VirtualKey
+	if f.Mode == sources.ModeIPTables && f.Fronts != nil {
+		byRules = f.Fronts.Elsewhere()
 	}
-	for _, line := range kernel.Barred(barriers, virtuals) {
+	for _, line := range proxy.Blocked(f.Kernel, f.Want.Virtuals, byRules) {
 		list = append(list, one("clients get no connection", "accept these packets there; svcproxy explain shows the rules "+
 			"that a packet passes", "%s", line)...)
 	}
@@ -49,25 +50,6 @@ func backEnds(f *Facts) (list []Finding) {
 		list = append(list, one("they serve removed services, and clients outside of source ranges", mend, "%s", line)...)
 	}
 	return list
-}
-
-// byRules returns what kernel.Barred compares where rules of nat send packets on: the addresses that
-// have backends elsewhere, and the base chains that these packets and their replies pass.
-func (f *Facts) byRules() (barriers []kernel.Barrier, virtuals []kernel.Virtual) {
-	if f.Fronts == nil {
-		return nil, nil
-	}
-	for _, b := range f.Kernel.Firewall {
-		if b.Hook != "input" && b.Hook != "output" {
-			barriers = append(barriers, b)
-		}
-	}
-	for _, x := range f.Fronts.Fronts {
-		if len(f.remote(x.Key.Family())) > 0 {
-			virtuals = append(virtuals, kernel.Virtual{Key: x.Key})
-		}
-	}
-	return barriers, virtuals
 }
 
 // balancers are programs that always write into IPVS, with the command that ends them.

@@ -37,6 +37,7 @@ type Fate string
 // The fates.
 const (
 	Served    Fate = "served"
+	Unsure    Fate = "unsure"
 	Partly    Fate = "partly"
 	Refused   Fate = "refused"
 	Dropped   Fate = "dropped"
@@ -48,6 +49,7 @@ const (
 // fates is the only list of the fates with their meaning.
 var fates = screen.Terms[Fate]{
 	{Word: Served, Meaning: "a backend gets it", Style: screen.Good},
+	{Word: Unsure, Meaning: "a backend gets it if rules that cannot be judged accept it", Style: screen.Warn},
 	{Word: Partly, Meaning: "some backends get it; what is sent to others is lost", Style: screen.Warn},
 	{Word: Refused, Meaning: "the client gets an error at once", Style: screen.Bad},
 	{Word: Dropped, Meaning: "it is lost, and the client waits", Style: screen.Bad},
@@ -129,9 +131,11 @@ type Backend struct {
 	// Lost says why packets to it, or its replies, do not arrive; "" if they should.
 	Lost string `json:"lost,omitempty"`
 
-	ifReply  bool // what the reply does depends on another host
-	followed bool // the tracer followed the packet to it
-	byRules  bool // it has no weight of its own
+	ifReply  bool   // what the reply does depends on another host
+	followed bool   // the tracer followed the packet to it
+	byRules  bool   // it has no weight of its own
+	mark     uint32 // of the packet on its way to it
+	rejected bool   // Lost is by a rule that answers with an error
 	// scheduler is the one that hashes, if it is known what it chooses.
 	scheduler string
 	byVIP     bool // one backend gets all packets to the VIP, and it is not known which

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -43,7 +43,7 @@ func (x *explainer) virtual() {
 		x.step(stageVirtual, "%s%s, by rules of nat", x.key, of)
 	case x.front != nil && len(x.Kernel.Virtuals) == 0 && x.closed():
 		x.wrong(stageVirtual, "%s%s: no backend that gets new connections", x.key, of)
-	case x.front != nil && x.verdict.Fate != trace.Dropped:
+	case x.front != nil && x.verdict.Fate != packet.Dropped:
 		x.wrong(stageVirtual, "the kernel has nothing at %s%s: svcproxy plan shows what is missing", x.key, of)
 	case x.front != nil:
 		x.step(stageVirtual, "%s%s", x.key, of)
@@ -105,7 +105,7 @@ func (x *explainer) reals() {
 		x.a.Backends = append(x.a.Backends, b)
 	}
 	v := x.Kernel.Virtuals[at]
-	if v.Flags&kernel.FlagPersistent == 0 && x.allFull() && x.verdict.Fate == trace.Balanced && !x.p.Established {
+	if v.Flags&kernel.FlagPersistent == 0 && x.allFull() && x.verdict.Fate == packet.Balanced && !x.p.Established {
 		x.end(Refused, fmt.Sprintf("refused because all backends are at maxConnections (%s)",
 			sources.Few(addresses(x.a.Backends), 3)))
 		return
@@ -113,7 +113,7 @@ func (x *explainer) reals() {
 	for i, share := range shares(v.Scheduler, open(all, x.a.Backends)) {
 		x.a.Backends[i].Share, x.a.Backends[i].byVIP = share, v.Scheduler == "dh"
 	}
-	if x.verdict.Fate != trace.Balanced {
+	if x.verdict.Fate != packet.Balanced {
 		return // it does not get to the scheduler
 	}
 	if to, ok := x.chosen(v, all); ok {
@@ -167,13 +167,13 @@ func (x *explainer) gets(b *Backend) bool {
 
 // way adds what the tracer and the routes say of the packet's way to a backend.
 func (x *explainer) way(b *Backend) {
-	at := slices.IndexFunc(x.verdict.Ways, func(w trace.Way) bool { return w.Real == b.Address })
+	at := slices.IndexFunc(x.verdict.Ways, func(w packet.Way) bool { return w.Real == b.Address })
 	if at >= 0 {
 		w := x.verdict.Ways[at]
 		b.followed = true
-		b.Masqueraded = w.Masquerade == trace.ByMark || w.Masquerade == trace.Hairpin
-		b.Forward = methods[w.Forward]
-		if w.Fate != trace.Balanced {
+		b.Masqueraded = w.Masquerade == packet.ByMark || w.Masquerade == packet.Hairpin
+		b.Forward, b.mark = methods[w.Forward], w.Mark
+		if w.Fate != packet.Balanced {
 			b.Lost = "the packet is " + w.Fate.String() + " on its way"
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 )
 
 // Connection explains a packet of a connection that may be established: where it is and why, and what would become of
 // a new one.
-func Connection(f Facts, p trace.Packet) (Answer, error) {
+func Connection(f Facts, p packet.Packet) (Answer, error) {
 	key := kernel.VirtualAt(p.Dst, p.Proto)
 	v := kernel.Virtual{Key: key, Netmask: uint8(key.Family().Bits())}
 	if i, found := kernel.FindVirtual(f.Kernel.Virtuals, key); found {
@@ -53,7 +53,7 @@ func Connection(f Facts, p trace.Packet) (Answer, error) {
 }
 
 // stays says how a connection's backend stands for new connections.
-func (f *Facts) stays(a *Answer, p trace.Packet, at netip.AddrPort) string {
+func (f *Facts) stays(a *Answer, p packet.Packet, at netip.AddrPort) string {
 	i := slices.IndexFunc(a.Backends, func(b Backend) bool { return serves(b.Address, at) })
 	switch {
 	case i >= 0 && !a.Backends[i].Usable:

@@ -7,35 +7,36 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
 // Explain says what becomes of the first packet of a connection.
-func Explain(f Facts, p trace.Packet) Answer {
+func Explain(f Facts, p packet.Packet) Answer {
 	x := &explainer{Facts: f, p: p, key: f.keyOf(p)}
 	x.a = Answer{Packet: p.String(), Origin: FromOutside, Steps: []Step{}, Backends: []Backend{}}
 	if p.In == "" {
 		x.a.Origin = FromNode
 	}
 	x.front = f.front(x.key)
-	v, err := trace.Trace(f.Kernel.State, x.node(), p)
+	x.firewall = packet.NewFirewall(&x.Kernel)
+	v, err := packet.Trace(f.Kernel.State, x.node(), p)
 	x.verdict = v
 	x.tracking()
 	x.arrival()
 	if p.In != "" {
-		x.barriers("prerouting")
+		x.comesIn()
 	}
 	before, after := split(v.Path())
 	x.rules(before)
 	if err != nil {
 		x.end(Unknown, "not known: "+err.Error())
 	}
-	if p.In != "" && v.Fate != trace.Forwarded && !x.sentOn() {
-		x.barriers("input")
+	if p.In != "" && v.Fate != packet.Forwarded && !x.sentOn() {
+		x.received("input")
 	}
 	x.virtual()
-	if v.Fate != trace.Forwarded {
+	if v.Fate != packet.Forwarded {
 		x.backends()
 	}
 	x.rules(after)
@@ -46,7 +47,7 @@ func Explain(f Facts, p trace.Packet) Answer {
 }
 
 // keyOf is the virtual server that would get a packet: IPVS asks for that of its mark first.
-func (f *Facts) keyOf(p trace.Packet) kernel.VirtualKey {
+func (f *Facts) keyOf(p packet.Packet) kernel.VirtualKey {
 	if p.Mark != 0 {
 		k := kernel.MarkKey(kernel.FamilyOf(p.Dst.Addr()), p.Mark)
 		_, found := kernel.FindVirtual(f.Kernel.Virtuals, k)
@@ -60,11 +61,14 @@ func (f *Facts) keyOf(p trace.Packet) kernel.VirtualKey {
 // explainer makes one Answer.
 type explainer struct {
 	Facts
-	p       trace.Packet
+	p       packet.Packet
 	key     kernel.VirtualKey // at which a virtual server would get the packet
 	front   *frontend.Front   // at key; nil if there is none
-	verdict trace.Verdict
+	verdict packet.Verdict
 	a       Answer
+	// firewall is the rules of other programs, and doubts are those of them that cannot be judged.
+	firewall *packet.Firewall
+	doubts   []doubt
 	// unanswered: neighbours do not learn from this node where the destination is.
 	unanswered bool
 	onePacket  bool           // the virtual server balances each datagram alone
@@ -74,6 +78,14 @@ type explainer struct {
 
 func (x *explainer) step(s Stage, format string, args ...any) {
 	x.a.Steps = append(x.a.Steps, Step{Stage: s, Text: fmt.Sprintf(format, args...)})
+}
+
+// once is step, unless the last step says the same.
+func (x *explainer) once(s Stage, format string, args ...any) {
+	x.step(s, format, args...)
+	if n := len(x.a.Steps); n > 1 && x.a.Steps[n-1] == x.a.Steps[n-2] {
+		x.a.Steps = x.a.Steps[:n-1]
+	}
 }
 
 func (x *explainer) wrong(s Stage, format string, args ...any) {

@@ -12,9 +12,6 @@ import (
 // Facts are what an explanation is made of.
 type Facts struct {
 	Kernel kernel.Observed // sorted
-	// Gates are base chains of other programs with rules about single packets; empty for a
-	// kernel that is known from a text alone.
-	Gates []kernel.Gate
 	// Fronts is what the sources want this node to serve; nil if that is not known.
 	Fronts *frontend.Frontends
 	// Health says in words what health checks and the operator's orders made of

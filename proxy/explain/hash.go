@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 )
 
 // Schedulers that choose by a hash of addresses. The tables are those of the kernel
@@ -26,7 +26,7 @@ func (d *dest) usable() bool { return d.weight > 0 && !d.full }
 
 // hashed are the schedulers that choose by a hash, with what each does of a packet: the index
 // of a real server, -1 for none. ok is false if it cannot be known.
-var hashed = map[string]func(kernel.Virtual, []dest, trace.Packet) (at int, ok bool){
+var hashed = map[string]func(kernel.Virtual, []dest, packet.Packet) (at int, ok bool){
 	"sh": bySource, "dh": byDestination, "mh": byMaglev,
 }
 
@@ -78,7 +78,7 @@ const smallTable = 256
 func hash32(v uint32) uint32 { return v * 0x61C88647 >> 24 }
 
 // port is the source port for schedulers that count it (sh-port, mh-port), else 0.
-func port(v kernel.Virtual, p trace.Packet) uint32 {
+func port(v kernel.Virtual, p packet.Packet) uint32 {
 	if v.Flags&kernel.FlagSched2 == 0 {
 		return 0
 	}
@@ -87,7 +87,7 @@ func port(v kernel.Virtual, p trace.Packet) uint32 {
 
 // bySource is sh (ip_vs_sh_reassign, ip_vs_sh_get_fallback). An entry of the table is a real
 // server, each with as many entries in a row as its weight.
-func bySource(v kernel.Virtual, list []dest, p trace.Packet) (int, bool) {
+func bySource(v kernel.Virtual, list []dest, p packet.Packet) (int, bool) {
 	var table [smallTable]int
 	at, n := 0, uint32(0)
 	for i := range table {
@@ -101,7 +101,7 @@ func bySource(v kernel.Virtual, list []dest, p trace.Packet) (int, bool) {
 }
 
 // byDestination is dh (ip_vs_dh_reassign): all packets to a VIP go to one real server.
-func byDestination(_ kernel.Virtual, list []dest, p trace.Packet) (int, bool) {
+func byDestination(_ kernel.Virtual, list []dest, p packet.Packet) (int, bool) {
 	at := int(hash32(fold(p.Dst.Addr()))) % len(list)
 	if !list[at].usable() {
 		return -1, true
@@ -142,7 +142,7 @@ const (
 
 // byMaglev is mh. The table of a real server whose weight was changed to 0 still has its
 // earlier weight, which the kernel does not tell.
-func byMaglev(v kernel.Virtual, list []dest, p trace.Packet) (int, bool) {
+func byMaglev(v kernel.Virtual, list []dest, p packet.Packet) (int, bool) {
 	if slices.ContainsFunc(list, func(d dest) bool { return d.weight == 0 }) {
 		return -1, !slices.ContainsFunc(list, func(d dest) bool { return d.usable() })
 	}

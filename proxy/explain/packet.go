@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -25,8 +25,8 @@ var strangers = map[kernel.Family][]string{
 // Packet returns the first packet of a connection to dst. from is "node", ADDRESS or
 // ADDRESS:PORT; "" is a client outside. in is the device that it comes in by; "" is the
 // one by which the node reaches the client.
-func (f *Facts) Packet(proto kernel.Proto, dst netip.AddrPort, from, in string) (trace.Packet, error) {
-	p := trace.Packet{Proto: proto, Dst: dst, In: in}
+func (f *Facts) Packet(proto kernel.Proto, dst netip.AddrPort, from, in string) (packet.Packet, error) {
+	p := packet.Packet{Proto: proto, Dst: dst, In: in}
 	var err error
 	switch from {
 	case Node:

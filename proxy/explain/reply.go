@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
 // replies says which way replies take. A reply that does not pass this node keeps the
 // backend's address, and its client drops it.
 func (x *explainer) replies() {
-	if x.verdict.Fate != trace.Balanced {
+	if x.verdict.Fate != packet.Balanced {
 		return
 	}
 	var texts []string

@@ -25,7 +25,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the want sections of the scen
 
 // TestScenarios runs testdata/*.txtar. Section scenario names a table of testdata/rules and a
 // mode, whose state is the kernel's. Section change replaces lines of that state, "old => new",
-// or adds lines. Sections routes, health, gates and order have the other facts. A section "want QUESTION" has
+// or adds lines. Sections routes, health and order have the other facts. A section "want QUESTION" has
 // the answer to a question: PROTO VIP:PORT [from SOURCE] [in LINK], or a service.
 func TestScenarios(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -57,8 +57,6 @@ func scenario(t *testing.T, path string) {
 			facts.Network = parseNetwork(t, text)
 		case "health":
 			facts.Health = parseHealth(t, text)
-		case "gates":
-			facts.Gates = parseGates(t, text)
 		case "order":
 			facts.Order = func(kernel.VirtualKey) (list []netip.AddrPort, err error) {
 				for _, word := range strings.Fields(text) {
@@ -264,21 +262,4 @@ func TestJSONIsDocumented(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "null") {
 		t.Errorf("%s, %v: want no null", text, err)
 	}
-}
-
-// parseGates reads "gate FAMILY HOOK NAME" and, of each, "accept|drop|reject [MATCHES]".
-func parseGates(t *testing.T, text string) (all []kernel.Gate) {
-	t.Helper()
-	families := map[string]kernel.Family{"any": 0, "ipv4": kernel.IPv4, "ipv6": kernel.IPv6}
-	for line := range strings.Lines(text) {
-		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if word == "gate" {
-			f := strings.SplitN(rest, " ", 3)
-			all = append(all, kernel.Gate{Family: families[f[0]], Hook: f[1], Name: f[2]})
-			continue
-		}
-		g := &all[len(all)-1]
-		g.Rules = append(g.Rules, kernel.GateRule{Verdict: word, Matches: rest})
-	}
-	return all
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -14,17 +14,17 @@ import (
 // conclude sets the sentence, unless an obstacle has.
 func (x *explainer) conclude() {
 	switch x.verdict.Fate {
-	case trace.Balanced:
+	case packet.Balanced:
 		x.balanced()
-	case trace.Refused:
+	case packet.Refused:
 		x.end(Refused, "refused because "+x.noBackend())
-	case trace.Rejected:
+	case packet.Rejected:
 		x.end(Refused, "refused because "+x.why())
-	case trace.Dropped:
+	case packet.Dropped:
 		x.end(Dropped, "dropped because "+x.why())
-	case trace.Host:
+	case packet.Host:
 		x.end(ToNode, fmt.Sprintf("not served: %s; the node itself gets it", x.nothingThere()))
-	case trace.Forwarded:
+	case packet.Forwarded:
 		x.end(Forwarded, fmt.Sprintf("not served: %s is not on this node, which only forwards the packet%s", x.p.Dst.Addr(),
 			x.wanted()))
 	}
@@ -34,11 +34,15 @@ func (x *explainer) conclude() {
 func (x *explainer) balanced() {
 	var works, lost, holders []string
 	why, depends, silent := "", false, false
+	fate, word := Refused, "refused"
 	for _, b := range x.a.Backends {
 		switch {
 		case !x.gets(&b):
 		case b.Lost != "":
 			lost = append(lost, b.share())
+			if !b.rejected {
+				fate, word = Dropped, "dropped"
+			}
 			if why == "" {
 				why = b.Lost
 			}
@@ -51,6 +55,9 @@ func (x *explainer) balanced() {
 		}
 	}
 	conditions := x.conditions(depends, holders)
+	for _, d := range x.doubts {
+		conditions = append(conditions, d.String())
+	}
 	text := "served by " + sources.Few(works, 4) + x.sources()
 	if silent {
 		text += ", without replies"
@@ -60,7 +67,7 @@ func (x *explainer) balanced() {
 	}
 	switch {
 	case len(works) == 0:
-		x.end(Dropped, fmt.Sprintf("dropped at %s: %s", sources.Few(lost, 4), why))
+		x.end(fate, fmt.Sprintf("%s at %s: %s", word, sources.Few(lost, 4), why))
 		return
 	case len(conditions) > 0:
 		text += ", if " + strings.Join(conditions, " and ")
@@ -68,6 +75,9 @@ func (x *explainer) balanced() {
 	if len(lost) > 0 {
 		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, sources.Few(lost, 4), why))
 		return
+	}
+	if len(x.doubts) > 0 {
+		x.end(Unsure, text)
 	}
 	x.end(Served, text)
 }
@@ -148,7 +158,7 @@ func (x *explainer) why() string {
 	switch {
 	case rule == "":
 		return x.byKernel()
-	case x.front != nil && x.verdict.Fate == trace.Dropped && x.front.Traits.Has(frontend.Restricted):
+	case x.front != nil && x.verdict.Fate == packet.Dropped && x.front.Traits.Has(frontend.Restricted):
 		return fmt.Sprintf("%s is in none of the loadBalancerSourceRanges of service %s", x.source(),
 			x.service(x.front).DisplayName())
 	case x.closed():
@@ -162,7 +172,7 @@ func (x *explainer) why() string {
 // closed reports whether the packet is stopped because no backend of its front gets new connections. Health checks or
 // orders may have taken out all of them: in mode iptables rules of two chains then refuse it.
 func (x *explainer) closed() bool {
-	if x.front == nil || x.verdict.Fate != trace.Rejected && x.verdict.Fate != trace.Dropped {
+	if x.front == nil || x.verdict.Fate != packet.Rejected && x.verdict.Fate != packet.Dropped {
 		return false
 	}
 	at, _, _ := strings.Cut(x.refusing(), ": ")

@@ -124,17 +124,16 @@ func (s Services) String() string {
 }
 
 // Worst is the fate that matters most: that of a packet which is not served at all, else
-// partly, else served.
+// partly, unsure, else served.
 func (s Services) Worst() Fate {
-	order := []Fate{Served, Partly}
+	order := []Fate{Served, Unsure, Partly}
 	worst := Served
 	for _, a := range s.Answers {
-		switch {
-		case !slices.Contains(order, a.Fate):
+		at := slices.Index(order, a.Fate)
+		if at < 0 {
 			return a.Fate
-		case a.Fate == Partly:
-			worst = Partly
 		}
+		worst = order[max(at, slices.Index(order, worst))]
 	}
 	return worst
 }

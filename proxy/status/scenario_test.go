@@ -279,7 +279,7 @@ func (s *stage) command(words []string) {
 	case "foreign":
 		s.apply(kernel.Op{Object: kernel.Virtual{Key: s.key(args[0]), Scheduler: args[1], Netmask: 32}})
 	case "firewall":
-		s.kernel.SetFirewall([]kernel.Barrier{{Family: kernel.IPv4, Hook: "input", Verdict: "drop", Name: strings.Join(args, " "), Accepts: "-i lo"}})
+		s.kernel.SetFirewall([]kernel.BaseChain{{Family: kernel.IPv4, Hook: "input", Policy: "drop", Name: strings.Join(args, " "), Rules: "-i lo -j ACCEPT"}})
 	case "node":
 		s.node(args)
 	case "undo":

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 )
 
 // Traced returns a section of packets with the verdicts for a state: one
@@ -15,11 +15,11 @@ func Traced(s kernel.State, n kernel.Node, section string) (string, error) {
 		line = strings.TrimSuffix(line, "\n")
 		if line != "" && line[0] != '#' {
 			text, _, _ := strings.Cut(line+" ", ": ")
-			p, err := trace.ParsePacket(text)
+			p, err := packet.ParsePacket(text)
 			if err != nil {
 				return "", err
 			}
-			v, err := trace.Trace(s, n, p)
+			v, err := packet.Trace(s, n, p)
 			if err != nil {
 				return "", err
 			}

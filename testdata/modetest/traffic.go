@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
@@ -46,9 +46,9 @@ func Outside(of netip.Addr) netip.Addr {
 }
 
 // Packets returns packets to a front: from outside by two devices, and from the node.
-func Packets(f *frontend.Front) []trace.Packet {
-	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.AddrPort()}
-	all := []trace.Packet{p, p, p}
+func Packets(f *frontend.Front) []packet.Packet {
+	p := packet.Packet{Proto: f.Key.Proto, Dst: f.Key.AddrPort()}
+	all := []packet.Packet{p, p, p}
 	for i, in := range []string{"eth0", "veth1"} {
 		all[i].In, all[i].Src = in, netip.AddrPortFrom(Outside(f.Key.Addr), 40000)
 	}
@@ -56,8 +56,8 @@ func Packets(f *frontend.Front) []trace.Packet {
 }
 
 // Ask traces a packet.
-func (x *Traffic) Ask(p trace.Packet) trace.Verdict {
-	v, err := trace.Trace(x.State, x.Node, p)
+func (x *Traffic) Ask(p packet.Packet) packet.Verdict {
+	v, err := packet.Trace(x.State, x.Node, p)
 	if err != nil {
 		x.Fatalf("%v\n%s", err, strings.Join(v.Steps, "\n"))
 	}
@@ -65,12 +65,12 @@ func (x *Traffic) Ask(p trace.Packet) trace.Verdict {
 }
 
 // Wrong fails with a verdict and the steps that led to it.
-func (x *Traffic) Wrong(p trace.Packet, v trace.Verdict, why string) {
+func (x *Traffic) Wrong(p packet.Packet, v packet.Verdict, why string) {
 	x.Fatalf("%s: %s: %s\n%s", p, v, why, strings.Join(v.Steps, "\n"))
 }
 
 // Allowed reports whether a front's source ranges allow a packet.
-func (x *Traffic) Allowed(f *frontend.Front, p trace.Packet) bool {
+func (x *Traffic) Allowed(f *frontend.Front, p packet.Packet) bool {
 	switch {
 	case !f.Traits.Has(frontend.Restricted):
 		return true
@@ -91,13 +91,13 @@ func (x *Traffic) Guarded(vip netip.Addr, checkedBy ...kernel.Proto) {
 	checks := slices.Collect(x.HealthCheckPorts(kernel.FamilyOf(vip)))
 	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
 		for _, port := range []uint16{1, 2, 3, 22} {
-			p := trace.Packet{Proto: proto, Dst: netip.AddrPortFrom(vip, port), Src: netip.AddrPortFrom(Outside(vip), 40000), In: "eth0"}
+			p := packet.Packet{Proto: proto, Dst: netip.AddrPortFrom(vip, port), Src: netip.AddrPortFrom(Outside(vip), 40000), In: "eth0"}
 			if _, served := x.Find(kernel.VirtualAt(p.Dst, proto)); served {
 				continue
 			}
-			want := trace.Rejected
+			want := packet.Rejected
 			if slices.Contains(checkedBy, proto) && slices.Contains(checks, port) {
-				want = trace.Host
+				want = packet.Host
 			}
 			if v := x.Ask(p); v.Fate != want {
 				x.Wrong(p, v, "want "+want.String())
@@ -108,8 +108,8 @@ func (x *Traffic) Guarded(vip netip.Addr, checkedBy ...kernel.Proto) {
 			}
 		}
 	}
-	ping := trace.Packet{Echo: true, Src: netip.AddrPortFrom(Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"}
-	if v := x.Ask(ping); (v.Fate == trace.Host) != x.Config.VIPPing {
+	ping := packet.Packet{Echo: true, Src: netip.AddrPortFrom(Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"}
+	if v := x.Ask(ping); (v.Fate == packet.Host) != x.Config.VIPPing {
 		x.Wrong(ping, v, fmt.Sprintf("vipPing is %t", x.Config.VIPPing))
 	}
 }

@@ -4,7 +4,7 @@
 // state that the rules want, and after a cleanup what they printed before
 // anything. One of five tables is served in mode iptables. More than 5,000 packets
 // are sent, of both families, with both back ends and in modes ipvs and iptables, to every kind of
-// address, from the node, a host and a workload. They must go where kernel/trace says,
+// address, from the node, a host and a workload. They must go where kernel/packet says,
 // and to the real server that a scheduler chooses by a hash according to proxy/explain.
 // Another one of five is served in mode userspace. There ss lists the listeners, and a client
 // must get the answers of endpoints that are wanted.

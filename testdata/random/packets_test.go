@@ -15,7 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -100,8 +100,8 @@ func eachAddr(format string) string {
 
 // sentPacket is one that was sent, and what the tracer says of it.
 type sentPacket struct {
-	trace.Packet
-	trace.Verdict
+	packet.Packet
+	packet.Verdict
 	from    addrs
 	port    uint16         // of the sender
 	virtual kernel.Virtual // that takes it; zero in mode iptables
@@ -133,7 +133,7 @@ func (n *node) send(d draw, t sources.Table, c mode.Config) {
 			continue
 		}
 		for _, from := range origins {
-			p := sentPacket{Packet: trace.Packet{Proto: x.Key.Proto, Dst: x.Key.AddrPort()}, from: from}
+			p := sentPacket{Packet: packet.Packet{Proto: x.Key.Proto, Dst: x.Key.AddrPort()}, from: from}
 			if from != nil {
 				p.In = clientLink
 			}
@@ -172,7 +172,7 @@ func (n *node) send(d draw, t sources.Table, c mode.Config) {
 func (n *node) judge(s *sentPacket, state kernel.State, f *frontend.Frontends) {
 	n.Helper()
 	var err error
-	if s.Verdict, err = trace.Trace(state, n.have.Node, s.Packet); err != nil {
+	if s.Verdict, err = packet.Trace(state, n.have.Node, s.Packet); err != nil {
 		n.Fatalf("%v\n%s", err, strings.Join(s.Steps, "\n"))
 	}
 	for _, v := range state.Virtuals {
@@ -203,10 +203,10 @@ func (n *node) judge(s *sentPacket, state kernel.State, f *frontend.Frontends) {
 
 // fates are what explain says of packets that the tracer says something of. What backends get may be lost on its way
 // back, which the tracer does not follow.
-var fates = map[trace.Fate][]explain.Fate{
-	trace.Balanced: {explain.Served, explain.Partly, explain.Dropped, explain.Refused},
-	trace.Refused:  {explain.Refused}, trace.Rejected: {explain.Refused}, trace.Dropped: {explain.Dropped},
-	trace.Host: {explain.ToNode}, trace.Forwarded: {explain.Forwarded},
+var fates = map[packet.Fate][]explain.Fate{
+	packet.Balanced: {explain.Served, explain.Partly, explain.Dropped, explain.Refused},
+	packet.Refused:  {explain.Refused}, packet.Rejected: {explain.Refused}, packet.Dropped: {explain.Dropped},
+	packet.Host: {explain.ToNode}, packet.Forwarded: {explain.Forwarded},
 }
 
 // emit sends those packets that come in by a device, from the calling thread's namespace, and
@@ -227,7 +227,7 @@ func (n *node) emit(sent []sentPacket, in string) {
 
 // emit does not wait for answers, and an error of the sending is no failure here: what
 // was not sent has no entry.
-func emit(p *trace.Packet, source netip.Addr, port uint16) (netip.AddrPort, error) {
+func emit(p *packet.Packet, source netip.Addr, port uint16) (netip.AddrPort, error) {
 	family, kind := unix.AF_INET6, unix.SOCK_STREAM
 	if p.Dst.Addr().Is4() {
 		family = unix.AF_INET
@@ -322,14 +322,14 @@ func (s sentPacket) agrees(have *kernel.Observed, entries map[sender]reply) erro
 	reply, found := entries[sender{s.port, s.Dst}]
 	// The node's own packets have an entry before they are refused on their way in.
 	own := s.In == ""
-	ok := s.Fate != trace.Balanced && (!found || own && reply.src == s.Dst)
+	ok := s.Fate != packet.Balanced && (!found || own && reply.src == s.Dst)
 	ok = ok || found && slices.Contains(s.kept, reply.src) || !found && s.mayRefuse()
 	for _, w := range s.Ways {
-		arrives := w.Fate == trace.Balanced
+		arrives := w.Fate == packet.Balanced
 		switch {
 		case found:
-			ok = ok || reply.src == w.Real && (own || arrives && (reply.dst == s.Src) == (w.Masquerade == trace.Kept))
-		case s.Fate == trace.Balanced:
+			ok = ok || reply.src == w.Real && (own || arrives && (reply.dst == s.Src) == (w.Masquerade == packet.Kept))
+		case s.Fate == packet.Balanced:
 			// A port of the node that nobody listens on resets TCP, which ends the entry.
 			ok = ok || !arrives || s.Proto == kernel.TCP && isLocal(have, w.Real.Addr())
 		}

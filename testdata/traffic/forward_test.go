@@ -262,7 +262,7 @@ func TestDefaultForwardingMethod(t *testing.T) {
 }
 
 // Connection tracking sees one direction of what is forwarded directly: later packets are INVALID. Our rules pass them,
-// and package kernel/trace says the same.
+// and package kernel/packet says the same.
 func TestDirectPacketsAreInvalidToConnectionTracking(t *testing.T) {
 	n := newForwardingNode(t, "")
 	n.start(t, forwarded("direct"))

@@ -68,6 +68,8 @@ func limitOf(test string) (modes []string, why string) {
 
 // limits are the tests that exist in some modes only, and why. All others run in each.
 var limits = []struct{ modes, why, tests string }{
+	{"iptables", "is about what rules of nat send past INPUT, and legacy tables that are not written", `
+		TestExplainLooksEverywhere`},
 	{"ipvs", "is about schedulers", `
 		TestSchedulerFlags
 		TestNoNewClientIsRefusedWhileAnEndpointDrains

@@ -11,7 +11,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/file"
@@ -125,15 +125,15 @@ func (x *sent) ask(to netip.AddrPort) {
 		*lab.Host
 		in string
 	}{{x.Client, "uplink"}, {x.Node, ""}, {x.Backend("pod1").Host, "pod1"}} {
-		p := trace.Packet{Proto: kernel.TCP, Dst: to, In: from.in}
+		p := packet.Packet{Proto: kernel.TCP, Dst: to, In: from.in}
 		if from.in != "" {
 			p.Src = netip.AddrPortFrom(from.Addr(to.Addr()), 40000)
 		}
-		v, err := trace.Trace(x.state, x.node, p)
+		v, err := packet.Trace(x.state, x.node, p)
 		if err != nil {
 			x.Fatal(err)
 		}
-		if v.Fate == trace.Rejected && to.Addr().Is6() && from.Host != x.Client {
+		if v.Fate == packet.Rejected && to.Addr().Is6() && from.Host != x.Client {
 			continue
 		}
 		for range 6 {
@@ -141,7 +141,7 @@ func (x *sent) ask(to netip.AddrPort) {
 				x.Errorf("%s: traced as %q, and then %s\n%s", p, v, got, strings.Join(v.Steps, "\n"))
 				break
 			}
-			if v.Fate != trace.Balanced {
+			if v.Fate != packet.Balanced {
 				break // to hear nothing takes 0.3 s, and TCP hears a refusal over IPv6 after 1 s
 			}
 		}
@@ -149,21 +149,21 @@ func (x *sent) ask(to netip.AddrPort) {
 }
 
 // agrees connects once and reports whether that is what the verdict says.
-func (x *sent) agrees(from *lab.Host, p trace.Packet, v trace.Verdict) (got string, ok bool) {
-	if v.Fate == trace.Dropped {
+func (x *sent) agrees(from *lab.Host, p packet.Packet, v packet.Verdict) (got string, ok bool) {
+	if v.Fate == packet.Dropped {
 		err := from.Try(netip.Addr{}, p.Dst, 300*time.Millisecond)
 		return fmt.Sprint(err), err != nil && !strings.Contains(err.Error(), "refused")
 	}
 	a, err := from.Ask("tcp", p.Dst)
-	if v.Fate != trace.Balanced || err != nil {
-		return fmt.Sprint(a, err), v.Fate == trace.Rejected && err != nil && strings.Contains(err.Error(), "refused")
+	if v.Fate != packet.Balanced || err != nil {
+		return fmt.Sprint(a, err), v.Fate == packet.Rejected && err != nil && strings.Contains(err.Error(), "refused")
 	}
 	for _, w := range v.Ways {
 		if pod := x.Backend(a.Backend); pod == nil || pod.Addr(w.Real.Addr()) != w.Real.Addr() {
 			continue
 		}
 		kept := a.Client.Addr() == p.Src.Addr()
-		return fmt.Sprint(a), p.In != "" && kept == (w.Masquerade == trace.Kept) || !kept && x.node.Has(a.Client.Addr())
+		return fmt.Sprint(a), p.In != "" && kept == (w.Masquerade == packet.Kept) || !kept && x.node.Has(a.Client.Addr())
 	}
 	return fmt.Sprint(a), false
 }

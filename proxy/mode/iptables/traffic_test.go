@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
@@ -49,7 +49,7 @@ func (x *traffic) served(f *frontend.Front) {
 
 // expected returns the backends that packets to a front go to: under policy Local those of
 // this node, but the node's own packets from addresses that are no cluster IPs go to all.
-func (x *traffic) expected(f *frontend.Front, p trace.Packet) map[netip.AddrPort]uint32 {
+func (x *traffic) expected(f *frontend.Front, p packet.Packet) map[netip.AddrPort]uint32 {
 	want := x.usable(f, x.Backends(f))
 	if p.In == "" && f.Traits.Has(frontend.ExternalLocal) {
 		if all := x.usable(f, x.Anywhere(f)); len(all) > 0 {
@@ -72,23 +72,23 @@ func (x *traffic) usable(f *frontend.Front, backends []frontend.Backend) map[net
 
 // reaches checks that allowed sources reach each wanted backend by its share, and that no
 // packet reaches the host's own port.
-func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict, want map[netip.AddrPort]uint32) {
+func (x *traffic) reaches(f *frontend.Front, p packet.Packet, v packet.Verdict, want map[netip.AddrPort]uint32) {
 	var sum uint32
 	for _, w := range want {
 		sum += w
 	}
 	switch {
 	case len(want) == 0 || !x.Allowed(f, p):
-		if v.Fate != trace.Rejected && v.Fate != trace.Dropped {
+		if v.Fate != packet.Rejected && v.Fate != packet.Dropped {
 			x.Wrong(p, v, "nobody may get it")
 		}
 		return
-	case v.Fate != trace.Balanced || len(v.Ways) != len(want):
+	case v.Fate != packet.Balanced || len(v.Ways) != len(want):
 		x.Wrong(p, v, "want all backends")
 	}
 	for _, w := range v.Ways {
 		weight, found := want[w.Real]
-		if !found || w.Fate != trace.Balanced {
+		if !found || w.Fate != packet.Balanced {
 			x.Wrong(p, v, w.Real.String()+" is no backend, or does not get it")
 		}
 		if share := float64(weight) / float64(sum); math.Abs(w.Chance-share) > 1e-8 {
@@ -120,15 +120,15 @@ func (x *traffic) unusual(f *frontend.Front, backends map[netip.AddrPort]uint32)
 
 // masquerades checks that policy Local keeps the source address. Other packets lose it,
 // except those to cluster IPs.
-func (x *traffic) masquerades(f *frontend.Front, p trace.Packet, v trace.Verdict, w trace.Way) {
+func (x *traffic) masquerades(f *frontend.Front, p packet.Packet, v packet.Verdict, w packet.Way) {
 	hairpin := p.Src.Addr() == w.Real.Addr()
 	switch {
-	case w.Fate != trace.Balanced || f.Traits.Has(frontend.ClusterIP):
+	case w.Fate != packet.Balanced || f.Traits.Has(frontend.ClusterIP):
 	case f.Traits.Has(frontend.ExternalLocal) && p.In != "":
-		if w.Masquerade == trace.ByMark {
+		if w.Masquerade == packet.ByMark {
 			x.Wrong(p, v, w.Real.String()+": policy Local keeps the source")
 		}
-	case w.Masquerade == trace.Kept && !hairpin && !(p.In != "" && x.OnNode(w.Real.Addr())):
+	case w.Masquerade == packet.Kept && !hairpin && !(p.In != "" && x.OnNode(w.Real.Addr())):
 		x.Wrong(p, v, w.Real.String()+": policy Cluster masquerades")
 	}
 }

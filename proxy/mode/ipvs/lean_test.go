@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
@@ -28,8 +28,8 @@ func TestLayoutsAgree(t *testing.T) {
 		config.Lean = true
 		lean := State(f, config)
 		for _, p := range packets(f) {
-			want, err := trace.Trace(full, node, p)
-			got, err2 := trace.Trace(lean, node, p)
+			want, err := packet.Trace(full, node, p)
+			got, err2 := packet.Trace(lean, node, p)
 			if (err == nil) != (err2 == nil) {
 				t.Fatalf("%s: %v, lean: %v", p, err, err2)
 			}
@@ -42,14 +42,14 @@ func TestLayoutsAgree(t *testing.T) {
 
 // packets are packets to each front, to other ports of its address and past the node. They come from outside, from a
 // workload, from the node and from its loopback, in each state of connection tracking.
-func packets(f *frontend.Frontends) (all []trace.Packet) {
+func packets(f *frontend.Frontends) (all []packet.Packet) {
 	for i := range f.Fronts {
 		k := f.Fronts[i].Key
 		vip := k.Addr
 		for _, port := range []uint16{k.Port, 22} {
 			to := netip.AddrPortFrom(vip, port)
 			from := netip.AddrPortFrom(modetest.Outside(vip), 40000)
-			for _, p := range []trace.Packet{
+			for _, p := range []packet.Packet{
 				{}, {Established: true}, {State: "RELATED"}, {State: "RELATED", Established: true}, {State: "INVALID"}, {State: "UNTRACKED"},
 			} {
 				p.Proto, p.Dst = k.Proto, to
@@ -65,9 +65,9 @@ func packets(f *frontend.Frontends) (all []trace.Packet) {
 			if vip.Is6() {
 				lo = netip.AddrPortFrom(netip.IPv6Loopback(), 40000)
 			}
-			all = append(all, trace.Packet{Proto: k.Proto, Src: lo, Dst: to})
+			all = append(all, packet.Packet{Proto: k.Proto, Src: lo, Dst: to})
 		}
-		all = append(all, trace.Packet{Echo: true, Src: netip.AddrPortFrom(modetest.Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"})
+		all = append(all, packet.Packet{Echo: true, Src: netip.AddrPortFrom(modetest.Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"})
 	}
 	return all
 }
@@ -100,10 +100,10 @@ func TestRulesOnTheWay(t *testing.T) {
 			config.Lean, config.MasqueradeAll = c.lean, c.masqueradeAll
 			node := kernel.Node{Name: "n1", Addrs: []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("192.168.1.2/24"), Link: "eth0"}}}
 			s := stateOf(table, node, config)
-			p := trace.Packet{Proto: kernel.TCP, In: "eth0", Src: netip.MustParseAddrPort("192.0.2.9:40000"), Dst: s.Virtuals[0].Key.AddrPort()}
+			p := packet.Packet{Proto: kernel.TCP, In: "eth0", Src: netip.MustParseAddrPort("192.0.2.9:40000"), Dst: s.Virtuals[0].Key.AddrPort()}
 			for later, want := range map[bool]visits{false: c.first, true: c.later} {
 				p.Established = later
-				v, err := trace.Trace(s, node, p)
+				v, err := packet.Trace(s, node, p)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/testdata/modetest"
@@ -44,29 +44,29 @@ func (x *traffic) served(f *frontend.Front) {
 			x.masquerades(f, p, v, w)
 		}
 	}
-	p := trace.Packet{Proto: f.Key.Proto, Dst: f.Key.AddrPort(), Src: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)}
+	p := packet.Packet{Proto: f.Key.Proto, Dst: f.Key.AddrPort(), Src: netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)}
 	if p.Dst.Addr().Is6() {
 		p.Src = netip.AddrPortFrom(netip.IPv6Loopback(), 40000)
 	}
 	v := x.Ask(p)
-	if slices.ContainsFunc(v.Ways, func(w trace.Way) bool { return w.Masquerade != trace.Kept }) {
+	if slices.ContainsFunc(v.Ways, func(w packet.Way) bool { return w.Masquerade != packet.Kept }) {
 		x.Wrong(p, v, "loopback is never masqueraded")
 	}
 }
 
 // reaches checks that allowed sources reach the real servers, or are refused if there
 // are none, and that no packet reaches the host's own port.
-func (x *traffic) reaches(f *frontend.Front, p trace.Packet, v trace.Verdict) {
+func (x *traffic) reaches(f *frontend.Front, p packet.Packet, v packet.Verdict) {
 	usable := slices.ContainsFunc(x.Backends(f), func(b frontend.Backend) bool { return x.Weight(int(f.Service), b) > 0 })
 	allowed := x.Allowed(f, p)
-	want := trace.Balanced
+	want := packet.Balanced
 	switch {
 	case !usable && (allowed || p.In == ""): // the node's own packets are refused before they are filtered
-		want = trace.Refused
+		want = packet.Refused
 	case !allowed && p.In == "" && slices.Contains([]sources.Forward{sources.IPIP, sources.GUE}, x.Forward(f)) && x.leadsAway(f):
 		// No rule sees it inside its tunnel. It has the VIP as its source, so no answer comes back.
 	case !allowed:
-		want = trace.Dropped
+		want = packet.Dropped
 	}
 	if v.Fate != want {
 		x.Wrong(p, v, "want "+want.String())
@@ -84,21 +84,21 @@ func (x *traffic) leadsAway(f *frontend.Front) bool {
 // masquerades checks that policy Local keeps the source address, and so does every
 // method but masquerading. Other packets lose it, except those to cluster IPs and those
 // that stay on the node.
-func (x *traffic) masquerades(f *frontend.Front, p trace.Packet, v trace.Verdict, w trace.Way) {
+func (x *traffic) masquerades(f *frontend.Front, p packet.Packet, v packet.Verdict, w packet.Way) {
 	hairpin := p.Src.Addr() == w.Real.Addr()
 	switch {
 	case f.Traits.Has(frontend.Unmasqueraded) != (w.Forward != kernel.Masquerade):
 		x.Wrong(p, v, fmt.Sprintf("%s is reached by %d", w.Real, w.Forward))
 	case f.Traits.Has(frontend.Unmasqueraded):
-		if w.Masquerade != trace.Kept {
+		if w.Masquerade != packet.Kept {
 			x.Wrong(p, v, fmt.Sprintf("%s: a packet that stays unchanged keeps its source", w.Real))
 		}
-	case w.Fate != trace.Balanced || f.Traits.Has(frontend.ClusterIP):
+	case w.Fate != packet.Balanced || f.Traits.Has(frontend.ClusterIP):
 	case f.Traits.Has(frontend.ExternalLocal):
-		if w.Masquerade == trace.ByMark {
+		if w.Masquerade == packet.ByMark {
 			x.Wrong(p, v, fmt.Sprintf("%s: policy Local keeps the source", w.Real))
 		}
-	case w.Masquerade == trace.Kept && !hairpin && (p.In == "" || !x.OnNode(w.Real.Addr())):
+	case w.Masquerade == packet.Kept && !hairpin && (p.In == "" || !x.OnNode(w.Real.Addr())):
 		x.Wrong(p, v, fmt.Sprintf("%s: policy Cluster masquerades", w.Real))
 	}
 }

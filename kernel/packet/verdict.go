@@ -1,4 +1,4 @@
-package trace
+package packet
 
 import (
 	"fmt"
@@ -52,6 +52,7 @@ type Way struct {
 	// Chance is the probability that rules of nat choose the way. It is 0 where IPVS
 	// chooses, by its scheduler and the weights.
 	Chance float64
+	Mark   uint32 // the firewall mark of the packet on its way to the real server
 }
 
 // Verdict is what happens to a packet.

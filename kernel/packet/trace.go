@@ -1,4 +1,4 @@
-package trace
+package packet
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // sorted. An error is about the packet, or about something in the state that is not
 // understood.
 func Trace(s kernel.State, n kernel.Node, p Packet) (Verdict, error) {
-	t := &tracer{state: s, node: n}
+	t := &tracer{Node: &Node{State: &s, Facts: n}}
 	var all []Verdict
 	for t.start() {
 		if all != nil {
@@ -34,22 +34,17 @@ const orElse = "or, by another draw:"
 
 // tracer is the path of one packet so far.
 type tracer struct {
-	state kernel.State
-	node  kernel.Node
+	*Node
 	steps []string
 	draws
 }
 
 // flight is a packet on its path.
 type flight struct {
-	Packet
-	mark       uint32            // now
-	virtual    kernel.VirtualKey // that balanced it, or zero
-	translated kernel.VirtualKey // its destination before a rule of nat changed it, or zero
+	View
 	masquerade Masquerade
+	marked     uint32 // its mark at the last filter
 }
-
-func (f *flight) family() kernel.Family { return kernel.FamilyOf(f.Dst.Addr()) }
 
 func (t *tracer) step(format string, args ...any) {
 	t.steps = append(t.steps, fmt.Sprintf(format, args...))
@@ -59,7 +54,7 @@ func (t *tracer) packet(p Packet) (Verdict, error) {
 	if err := p.check(); err != nil {
 		return Verdict{}, err
 	}
-	f := &flight{Packet: p, mark: p.Mark}
+	f := &flight{View: View{Packet: p, Unknown: Out, Node: t.Node, draw: t.draw}}
 	follow := t.received
 	if p.In == "" {
 		follow = t.sent
@@ -83,7 +78,7 @@ func (t *tracer) arrived(f *flight, fate Fate) Verdict {
 	if f.Established {
 		f.masquerade = AsBefore
 	}
-	w := Way{Real: f.Dst, Weight: 1, Fate: fate, Masquerade: f.masquerade, Chance: t.chance}
+	w := Way{Real: f.Dst, Weight: 1, Fate: fate, Masquerade: f.masquerade, Chance: t.chance, Mark: f.marked}
 	return Verdict{Fate: fate, Virtual: f.translated, Ways: []Way{w}}
 }
 
@@ -116,7 +111,7 @@ func (t *tracer) delivered(f *flight) (Verdict, error) {
 	if fate, err := t.hook("filter", "INPUT", f); fate != passed || err != nil {
 		return Verdict{Fate: fate}, err
 	}
-	if k, ok := t.virtual(f); ok {
+	if k, ok := t.virtual(&f.View); ok {
 		return t.balanced(f, k)
 	}
 	t.step("no virtual server at %s: the node itself", f.Dst)
@@ -142,7 +137,7 @@ func (t *tracer) sent(f *flight) (Verdict, error) {
 			return Verdict{Fate: fate}, err
 		}
 	}
-	if k, ok := t.virtual(f); ok {
+	if k, ok := t.virtual(&f.View); ok {
 		return t.balanced(f, k)
 	}
 	if f.translated.Proto != 0 && f.Src.Addr().Is4() && f.Src.Addr().IsLoopback() && !t.local(f.Dst.Addr()) &&
@@ -167,7 +162,7 @@ const loopback = "lo"
 // balanced follows a packet to each real server that virtual server k may choose.
 func (t *tracer) balanced(f *flight, k kernel.VirtualKey) (Verdict, error) {
 	v := Verdict{Fate: Refused, Virtual: k}
-	for _, r := range t.state.Reals.Of(k) {
+	for _, r := range t.State.Reals.Of(k) {
 		if r.Weight == 0 && !f.Established {
 			t.step("ipvs %s: %s has weight 0", k, r.Key.Addr)
 			continue
@@ -201,7 +196,7 @@ func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 	cameIn, here, port := f.In != "", t.local(r.Key.Addr.Addr()), f.Dst.Port()
 	t.step("ipvs %s", r)
 	f.virtual, f.In, f.BridgePort = r.Key.Virtual, "", ""
-	w := Way{Real: r.Key.Addr, Weight: r.Weight, Forward: r.Forward, Fate: Balanced}
+	w := Way{Real: r.Key.Addr, Weight: r.Weight, Forward: r.Forward, Fate: Balanced, Mark: f.Mark}
 	if f.Established {
 		w.Masquerade = AsBefore
 	}
@@ -244,6 +239,7 @@ func (t *tracer) way(f flight, r kernel.Real) (Way, error) {
 
 // leaves takes a packet through POSTROUTING, the last hook.
 func (t *tracer) leaves(f *flight, fate Fate) (Fate, error) {
+	f.marked = f.Mark
 	if f.virtual.Proto != 0 && !t.tracked() {
 		t.step("net.ipv4.vs.conntrack is off: what ipvs balanced passes no nat rules")
 		return fate, nil
@@ -261,5 +257,5 @@ func (t *tracer) leaves(f *flight, fate Fate) (Fate, error) {
 // tracked reports whether connection tracking follows what IPVS balances. If the state does
 // not say, it is a state of rules alone, and the sysctl counts as set.
 func (t *tracer) tracked() bool {
-	return !slices.Contains(t.state.Sysctls, kernel.Sysctl{Name: "net.ipv4.vs.conntrack", Value: "0"})
+	return !slices.Contains(t.State.Sysctls, kernel.Sysctl{Name: "net.ipv4.vs.conntrack", Value: "0"})
 }

@@ -1,9 +1,7 @@
-package trace
+package packet
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -58,58 +56,52 @@ func (t *tracer) known(chain string, f *flight) error {
 // walk takes a packet through a chain and returns the target that ended its way through
 // the hook, "" if the chain returns.
 func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error) {
-	rules := t.chain(f.family(), table, chain).Rules
 	if depth > maxDepth {
 		return "", fmt.Errorf("%s %s: jumps in a circle", table, chain)
 	}
-	if rules == "" {
-		return "", nil
-	}
-	for text := range strings.SplitSeq(rules, "\n") {
-		text = kernel.WithoutComment(text)
-		r, err := t.parse(f.family(), table, text)
-		if err != nil {
-			return "", fmt.Errorf("%s %s: rule %q: %w", table, chain, text, err)
+	rules, _ := t.rules(f.family(), table, chain)
+	for i := range rules {
+		r := &rules[i]
+		hit, why := r.explain(&f.View)
+		if hit == Yes && r.doubt != "" {
+			hit, why = Unknown, r.doubt
 		}
-		hit, why := r.applies(t, f)
-		t.step("%s %s: %s: %s", table, chain, text, why)
-		if !hit {
+		if hit == Unknown {
+			return "", fmt.Errorf("%s %s: rule %q: %s", table, chain, r.Text, why)
+		}
+		t.step("%s %s: %s: %s", table, chain, r.Text, why)
+		if hit == No {
 			continue
 		}
-		switch r.target {
+		switch r.Target {
 		case "ACCEPT", "DROP", "REJECT":
-			return r.target, nil
+			return r.Target, nil
 		case "RETURN":
 			return "", nil
 		case "MARK":
-			f.mark = f.mark&^r.mask ^ r.value
+			f.Mark = f.Mark&^r.mask ^ r.value
 		case "MASQUERADE":
 			f.masquerade = ByMark
 			if r.onSource {
 				f.masquerade = Hairpin
 			}
-			return r.target, nil
+			return r.Target, nil
 		case "DNAT":
+			if !r.to.IsValid() {
+				return "", fmt.Errorf("%s %s: rule %q: it does not say one address and port", table, chain, r.Text)
+			}
 			f.Dst, f.translated = r.to, kernel.VirtualAt(f.Dst, f.Proto)
-			return r.target, nil
+			return r.Target, nil
 		case "":
 		default:
-			if target, err := t.walk(table, r.target, f, depth+1); target != "" || err != nil || r.leaves {
+			if _, found := t.rules(f.family(), table, r.Target); !found {
+				return "", fmt.Errorf("%s %s: rule %q: target %q is not understood, and no chain of table %s", table, chain,
+					r.Text, r.Target, table)
+			}
+			if target, err := t.walk(table, r.Target, f, depth+1); target != "" || err != nil || r.leaves {
 				return target, err
 			}
 		}
 	}
 	return "", nil
-}
-
-// chain returns a chain. One that is not in the state has no rules, like a built-in
-// chain without rules of ours.
-func (t *tracer) chain(f kernel.Family, table, name string) kernel.Chain {
-	i := slices.IndexFunc(t.state.Chains, func(c kernel.Chain) bool {
-		return c.Name == name && c.Table == table && c.Family == f
-	})
-	if i < 0 {
-		return kernel.Chain{}
-	}
-	return t.state.Chains[i]
 }

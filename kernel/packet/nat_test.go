@@ -1,4 +1,4 @@
-package trace_test
+package packet_test
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/trace"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 )
 
 // natted is a state whose table nat sends 10.96.0.20:80 to real servers.
@@ -58,7 +58,7 @@ func TestTranslated(t *testing.T) {
 			"tcp 192.0.2.9 -> 10.96.0.20:80 in eth0", "real 10.2.1.10:8080; source kept",
 		},
 	} {
-		v, err := trace.Trace(natted(c.rules...), node, packet(t, c.packet))
+		v, err := packet.Trace(natted(c.rules...), node, parsed(t, c.packet))
 		if err != nil || v.String() != c.want {
 			t.Errorf("%q: %s: %s, %v; want %s\n%s", c.rules, c.packet, v, err, c.want, strings.Join(v.Steps, "\n"))
 		}
