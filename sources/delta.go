@@ -183,14 +183,6 @@ func addMoved(moved map[netip.Addr]bool, a, b []Endpoint) {
 	}
 }
 
-// SameOn reports whether two services of one name are equal but for their endpoints and Origin on a node with this
-// default scheduler. There weights may differ for the first time and choose no other scheduler.
-func (s *Service) SameOn(node string, o *Service) bool {
-	alike := *s
-	alike.Weighted = o.Weighted
-	return s.SchedulerOn(node) == o.SchedulerOn(node) && sameService(&alike, o)
-}
-
 // sameService reports whether two services of one name are equal but for their endpoints and Origin.
 func sameService(a, b *Service) bool {
 	return a.Type == b.Type && a.FWMark == b.FWMark && a.KeepsClients == b.KeepsClients &&

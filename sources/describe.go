@@ -130,7 +130,7 @@ func endpointText(e *Endpoint) string {
 }
 
 // undescribed are the fields that are not compared as the others: names and addresses are the same, endpoints are
-// compared one by one, what is withheld has warnings of its own, and Weighted follows from weights and scheduler.
+// compared one by one, what is withheld has warnings of its own, and Weighted follows from the scheduler.
 var undescribed = map[string]bool{"Weighted": true, "Namespace": true, "Name": true, "Addr": true, "Endpoints": true,
 	"Withheld": true, "Origin": true, "Unset": true}
 

@@ -28,7 +28,7 @@ func CheckScheduler(name string) error {
 	return fmt.Errorf("scheduler %q is not known, %s", name, hint)
 }
 
-// DefaultScheduler is the default scheduler, as in kube-proxy.
+// DefaultScheduler is for services that have no weights: those of an API server, as in kube-proxy.
 const DefaultScheduler = "rr"
 
 // buckets has for schedulers that hash how many entries their tables have with the defaults of Linux
@@ -36,9 +36,9 @@ const DefaultScheduler = "rr"
 // no connection, and no virtual server with more real servers than entries can be changed to mh.
 var buckets = map[string]int{"sh": 256, "dh": 256, "mh": 4093}
 
-// SchedulerOn returns the scheduler of the service on a node with this default, "" for none: then it is rr,
-// or wrr if the weights in the service's file differ. Weights of drains, health checks and slow starts do not
-// count: a scheduler that changes with these would move connections.
+// SchedulerOn returns the scheduler of the service on a node with this default, "" for none: then it is wrr for one of
+// a file, also if all weights are equal, as wrr is rr then. So weights of orders, agents and slow starts count, and
+// none of them changes the scheduler, which refuses new connections for a moment.
 func (s *Service) SchedulerOn(node string) string {
 	switch {
 	case s.Scheduler != "":

@@ -107,7 +107,7 @@ type Service struct {
 	PublishNotReadyAddresses bool
 	TrafficDistribution      TrafficDistribution
 	Scheduler                string         // by its name in IPVS; "" = the node's default
-	Weighted                 bool           // it names no scheduler, and the weights in its file differ: see SchedulerOn
+	Weighted                 bool           // it names no scheduler and is of a file, where weights count: see SchedulerOn
 	SchedulerFlags           SchedulerFlags // 0 = those that svcproxy gives the scheduler
 	OnePacket                bool           // each datagram of a UDP port is balanced alone
 	Forward                  Forward        // "" = the node's default, where the service allows it

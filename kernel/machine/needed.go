@@ -2,7 +2,7 @@ package machine
 
 import "slices"
 
-// The modules that a first sync loads, with the default scheduler (Linux 6.1). The kernel finds the modules that
+// The modules that a first sync loads, with the default schedulers (Linux 6.1). The kernel finds the modules that
 // these depend on itself, and loads what only some services need on demand: other schedulers, xt_recent.
 //
 // modules-load.d loads Needed of mode ipvs, where every missing module is an error of the boot. The unit also loads
@@ -10,7 +10,7 @@ import "slices"
 var (
 	forRules = []string{"nf_conntrack", "nf_conntrack_netlink", "xt_addrtype", "xt_comment", "xt_conntrack", "xt_mark"}
 	forIPVS  = []string{
-		"ip_vs", "ip_vs_rr", "dummy", "xt_set",
+		"ip_vs", "ip_vs_rr", "ip_vs_wrr", "dummy", "xt_set",
 		"ip_set", "ip_set_bitmap_port", "ip_set_hash_ip", "ip_set_hash_ipport", "ip_set_hash_ipportip",
 		"ip_set_hash_ipportnet",
 	}
@@ -20,9 +20,9 @@ var (
 		"nft_chain_nat", "nft_compat"}
 )
 
-// Optional are modules of Needed without which services are served: only those with this scheduler need ip_vs_rr, and
-// only the removal of tracked flows needs nf_conntrack_netlink.
-var Optional = []string{"ip_vs_rr", "nf_conntrack_netlink"}
+// Optional are modules of Needed without which services are served: only those with these schedulers need ip_vs_rr
+// and ip_vs_wrr, and only the removal of tracked flows needs nf_conntrack_netlink.
+var Optional = []string{"ip_vs_rr", "ip_vs_wrr", "nf_conntrack_netlink"}
 
 // Needed lists the modules that a first sync of a mode loads, whatever iptables is used.
 func Needed(mode string) []string {

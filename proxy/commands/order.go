@@ -94,7 +94,7 @@ func Weight(e *Env) cli.Command {
 		Name: "weight", Args: "TARGET WEIGHT", Short: "give endpoints another weight",
 		Long: targets + `
 WEIGHT is a number, a percentage of the weight in the files such as 50%, or default, which
-ends the order. Only some schedulers use weights, such as wrr.`,
+ends the order. It has no effect under rr, lc and dh, which ignore weights.`,
 		Examples: []string{"svcproxy weight 10.2.1.10 50%", "svcproxy weight 10.2.1.10 default"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},

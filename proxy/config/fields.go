@@ -148,7 +148,7 @@ var mainFields = []field{
 		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),
 
 	define("ipvs.scheduler", "ipvs-scheduler", 0, `modes ipvs and userspace: the scheduler of services that name none: `+
-		`rr, wrr, lc, wlc, sh, mh, ...; "" is wrr where weights differ, else rr`,
+		`rr, wrr, lc, wlc, sh, mh, ...; "" is wrr, and rr for those of a kube-apiserver`,
 		func(c *Config) *string { return &c.IPVS.Scheduler }, fields.StringOf(checkScheduler), ""),
 	define("ipvs.syncPeriod", "ipvs-sync-period", 0, "mode ipvs: the time in which the whole kernel state is checked, "+
 		"in shards if it is large",

@@ -292,6 +292,11 @@ func (d *daemon) hasScheduler(name string) error {
 	if !slices.Contains(d.mode.Needs(), kernel.IPVSAdapter) {
 		return nil
 	}
+	if name == "" { // those of files have wrr
+		if err := host.Scheduler("wrr"); err != nil {
+			return err
+		}
+	}
 	return host.Scheduler(cmp.Or(name, sources.DefaultScheduler))
 }
 

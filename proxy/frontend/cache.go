@@ -71,9 +71,7 @@ const fewServices = 8
 // endpoints of a few services.
 func (f *Frontends) with(t sources.Merged) *Frontends {
 	changed := t.Delta.Changes
-	if len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, func(c sources.Change) bool {
-		return f.differs(c, t.Table)
-	}) {
+	if len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, func(c sources.Change) bool { return c.Service }) {
 		return nil
 	}
 	now := *f
@@ -94,13 +92,6 @@ func (f *Frontends) with(t sources.Merged) *Frontends {
 		now.cut = now.allCut()
 	}
 	return &now
-}
-
-// differs reports whether a change of the table concerns more than endpoints. Weights that begin to differ
-// choose another scheduler only where the configuration names none.
-func (f *Frontends) differs(c sources.Change, t sources.Table) bool {
-	return c.Service && (c.Was < 0 || c.Is < 0 || !f.Table.Services.At(c.Was).SameOn(f.Config.Scheduler,
-		t.Services.At(c.Is)))
 }
 
 // replace lists service i again, which had this form among the last services. It returns

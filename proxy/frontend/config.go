@@ -12,7 +12,7 @@ type Config struct {
 	// IPv6: the host supports IPv6. Without it no IPv6 address is served.
 	IPv6 bool
 
-	// Scheduler is for services that name none; "" means rr, or wrr where their weights differ.
+	// Scheduler is for services that name none; "" means wrr for those of files, else rr.
 	Scheduler string
 
 	// Forward is for services that name no method; "" means masquerade.

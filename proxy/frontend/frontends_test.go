@@ -148,14 +148,11 @@ func TestSince(t *testing.T) {
 	if _, ok := c.List(merged(changed), here, Config{IPv6: true}).Since(third); ok {
 		t.Error("a new configuration changes endpoints only")
 	}
-	weighted := slices.Clone(changed)
-	weighted[2].Weighted = true
-	for node, want := range map[string]bool{"": false, "lc": true} {
-		before := c.List(merged(changed), here, Config{Scheduler: node})
-		now := c.List(merged(weighted), here, Config{Scheduler: node})
-		if got, ok := now.Since(before); ok != want || ok && len(got) != 1 {
-			t.Errorf("weights that begin to differ, default scheduler %q: %v, %t", node, got, ok)
-		}
+	scheduled := slices.Clone(changed)
+	scheduled[2].Scheduler = "lc"
+	before := c.List(merged(changed), here, Config{})
+	if got, ok := c.List(merged(scheduled), here, Config{}).Since(before); ok {
+		t.Errorf("another scheduler changes endpoints only: %v", got)
 	}
 	if len(first.Backends(&first.Fronts[3])) != 1 || len(second.Backends(&second.Fronts[3])) != 0 {
 		t.Error("the first has changed, or the second has not")

@@ -117,7 +117,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 	}
 	s.otherFlags()
 	d.resolve(s)
-	s.Weighted = s.Scheduler == "" && sources.DifferentWeights(s.Endpoints)
+	s.Weighted = s.Scheduler == ""
 	return s.Service, len(d.problems) == before
 }
 
@@ -220,8 +220,7 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 			word(sources.DistributeEvenly, sources.PreferSameZone, sources.PreferSameNode)),
 			`""`, "prefer endpoints that are near"),
 		fields.Define("scheduler", fields.At(func(s *draft) *string { return &s.Scheduler }, scheduler),
-			"", `of this service; absent: ipvs.scheduler of svcproxy.toml, and if that is absent "wrr" where weights differ, `+
-				`else "rr"`),
+			"", `of this service; absent: ipvs.scheduler of svcproxy.toml, and if that is absent, "wrr"`),
 		fields.Define("schedulerFlags", fields.Custom(fields.KindStrings, readSchedulerFlags),
 			"", `the flags of scheduler "sh" or "mh", as in ipvsadm: "sh-fallback" gives clients of an endpoint that is out `+
 				`another one, "sh-port" spreads a client's connections; `+

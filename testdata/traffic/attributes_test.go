@@ -54,7 +54,7 @@ func TestMaxConnections(t *testing.T) {
 	n.serve(t, fmt.Sprintf(service, "", ""))
 	ask(t, n.Client, "tcp", "10.96.0.20:80")
 	ask(t, n.Client, "tcp", "[fd00:96::20]:80")
-	// Weights that differ for the first time change the scheduler in place, from rr to wrr.
+	// Weights count without another scheduler.
 	n.serve(t, strings.Replace(fmt.Sprintf(service, "", ""), `"10.2.2.10"`, `{ address = "10.2.2.10", weight = 3 }`, 1))
 	if lost := unanswered(held); lost > 0 {
 		t.Errorf("%d of %d connections ended when weights were given", lost, len(held))

@@ -27,7 +27,7 @@ func TestWeightsDivideConnections(t *testing.T) {
 		{ address = "10.2.3.10", weight = 6 },
 	]
 `
-	// wrr is the default where weights differ.
+	// wrr is the default.
 	n.start(t, clusterIP("web", "10.96.0.20", weighted)+clusterIP("even", "10.96.0.21", weighted)+"scheduler = \"rr\"\n")
 	wantEach(t, n.Client, "tcp", "10.96.0.21:80")
 	n.healthy(t)

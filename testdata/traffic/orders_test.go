@@ -37,7 +37,7 @@ func (n node) order(t *testing.T, code int, command string, words ...string) {
 }
 
 // ordered are the services of these tests. single has one endpoint.
-var ordered = clusterIP("web", "10.96.0.20", allV4) + clusterIP("weighted", "10.96.0.21", allV4) + "scheduler = \"wrr\"\n" +
+var ordered = clusterIP("web", "10.96.0.20", allV4) + clusterIP("weighted", "10.96.0.21", allV4) +
 	clusterIP("single", "10.96.0.22", `["10.2.1.10"]`)
 
 var (

@@ -42,7 +42,7 @@ func TestConfigurationReloads(t *testing.T) {
 	if modeOf(t) == "ipvs" {
 		configure(`ipvs.scheduler = "wlc"`)
 		wants("-s wlc", n.tool(t, "ipvsadm", "-Sn"), true)
-		wants("-s rr", n.tool(t, "ipvsadm", "-Sn"), false)
+		wants("-s wrr", n.tool(t, "ipvsadm", "-Sn"), false)
 	}
 
 	mark := n.Log.Len()
