@@ -35,8 +35,8 @@ func Node(e *Env) cli.Command {
 While the node is drained, /healthz and health check node ports answer 503. Connections
 that still arrive are served. Announced VIPs get announce.drainMetric, and are withdrawn
 after announce.drainTime. The drain survives restarts and ends with undrain.
-drain --wait waits until the node has no connections. It is an error with connection sync,
-where the node also has those of others.`,
+drain --wait waits until the node has no open connections; UDP has none. It is an error
+with connection sync, where the node also has those of others.`,
 		Examples: []string{"svcproxy node drain --wait", "svcproxy node undrain"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "with --wait: connections are left"},
@@ -87,7 +87,7 @@ func (c *nodeCommand) run(ctx context.Context, args []string) error {
 }
 
 // all counts the connections of the node.
-func (c *nodeCommand) all(ctx context.Context) (uint64, error) {
+func (c *nodeCommand) all(ctx context.Context) (n conns, err error) {
 	st, err := c.client().Status(ctx, false)
 	if err == nil {
 		err = counted(st)
@@ -98,7 +98,8 @@ func (c *nodeCommand) all(ctx context.Context) (uint64, error) {
 		err = cli.Errorf(cli.Failed, "the drain goes on, and so do connections, at the node that has the VIPs now",
 			"--wait is not possible: by connection sync this node has those of other nodes, too")
 	}
-	return uint64(st.Totals.Active + st.Totals.Inactive), err
+	n.add(st.Totals.Active, st.Totals.Inactive)
+	return n, err
 }
 
 // nodeStatus is the answer in JSON. Fields are only ever added.

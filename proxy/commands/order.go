@@ -198,8 +198,8 @@ func (c *orderCommand) print(o control.Order, done control.Ordered, left *leftov
 	if n == 0 && !o.Verb.TakesBack() {
 		c.warn("no service has such an endpoint now; an order without one is dropped after 24 hours")
 	}
-	if left != nil && left.Connections == 0 {
-		fmt.Fprintln(c.Out, "no connections are left")
+	if left != nil && left.Active == 0 {
+		fmt.Fprintf(c.Out, "connections: %s\n", left.conns)
 	}
 	return nil
 }

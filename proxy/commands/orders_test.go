@@ -94,7 +94,7 @@ func orderable(left func() uint64) (*control.Server, *book) {
 	at := []netip.AddrPort{netip.MustParseAddrPort("10.2.0.1:80"), netip.MustParseAddrPort("10.2.0.2:80")}
 	now := func() status.Status {
 		return status.Status{Services: []status.Service{{Name: "web", Endpoints: []status.Endpoint{
-			{Address: at[0], Protocol: "tcp", Active: status.Count(left()), Inactive: status.Count(left())}, {Address: at[1], Protocol: "tcp", Active: 7},
+			{Address: at[0], Protocol: "tcp", Active: status.Count(left()), Inactive: 333}, {Address: at[1], Protocol: "tcp", Active: 7},
 		}}}}
 	}
 	return &control.Server{
@@ -144,18 +144,19 @@ func TestOrderCommands(t *testing.T) {
 	}
 }
 
-// TestDrainWaits: --wait ends when no connections are left, and exits 1 at its limit.
+// TestDrainWaits: --wait ends when no connection is active, whatever else IPVS remembers, and exits 1 at its limit.
 func TestDrainWaits(t *testing.T) {
-	var asked uint64
-	s, _ := orderable(func() uint64 { asked++; return 3 - min(asked, 3) })
+	active := uint64(3)
+	s, _ := orderable(func() uint64 { active--; return active })
 	a := ask(t, s)
 	out, code := a.run("drain", "10.2.0.1", "--wait")
-	if code != 0 || !strings.HasSuffix(out, "no connections are left\n") || !strings.Contains(a.err.String(), "waiting for 0s: 3 connections are left") {
+	if code != 0 || !strings.HasSuffix(out, "connections: 0 active, 333 closing\n") || !strings.Contains(a.err.String(), "waiting for 0s: connections: 2 active, 333 closing") {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
 	}
 	s, _ = orderable(func() uint64 { return 1 })
 	a = ask(t, s)
-	if out, code = a.run("drain", "10.2.0.1", "--wait=1s", "-o", "json"); code != cli.Failed || !strings.Contains(out, `"connectionsLeft": 2`) {
+	if out, code = a.run("drain", "10.2.0.1", "--wait=1s", "-o", "json"); code != cli.Failed || !strings.Contains(out, `"connectionsLeft": 1`) ||
+		!strings.Contains(out, `"connectionsClosing": 333`) {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
 	}
 }

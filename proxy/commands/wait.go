@@ -15,35 +15,41 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
-// waitLimit is how long --wait waits without a time. IPVS keeps a connection for 2 minutes after its end (TIME_WAIT),
-// so less would often be too short.
+// waitLimit is how long --wait waits without a time.
 const waitLimit = "5m"
 
 // waitFlag adds --wait[=TIME].
 func waitFlag(fs *pflag.FlagSet, wait *time.Duration) {
-	fs.DurationVar(wait, "wait", 0, "wait until no connections are left, at most this `TIME`")
+	fs.DurationVar(wait, "wait", 0, "wait until no connection is open, at most this `TIME`")
 	fs.Lookup("wait").NoOptDefVal = waitLimit
 }
 
+// conns are connections as IPVS counts them. Only Active ones, which are established or begin, are waited for. IPVS
+// keeps a TCP connection that one side has closed for 2 minutes (TIME_WAIT), and counts all flows of UDP with those.
+type conns struct {
+	Active  uint64 `json:"connectionsLeft"`
+	Closing uint64 `json:"connectionsClosing"`
+}
+
+func (c *conns) add(active, inactive status.Count) {
+	c.Active += uint64(active)
+	c.Closing += uint64(inactive)
+}
+
+func (c conns) String() string { return fmt.Sprintf("%d active, %d closing", c.Active, c.Closing) }
+
 // leftover is what is left after waiting; nil if the command did not wait.
 type leftover struct {
-	Connections uint64  `json:"connectionsLeft"`
-	Waited      float64 `json:"waitedSeconds"`
+	conns
+	Waited float64 `json:"waitedSeconds"`
 }
 
 // err is an error if connections are left.
 func (l *leftover) err() error {
-	if l == nil || l.Connections == 0 {
+	if l == nil || l.Active == 0 {
 		return nil
 	}
-	return cli.Errorf(cli.Failed, "the drain goes on", "%s left after %s", connections(l.Connections), seconds(l.Waited))
-}
-
-func connections(n uint64) string {
-	if n == 1 {
-		return "1 connection is"
-	}
-	return fmt.Sprintf("%d connections are", n)
+	return cli.Errorf(cli.Failed, "the drain goes on", "connections are left after %s: %s", seconds(l.Waited), l.conns)
 }
 
 func seconds(s float64) time.Duration {
@@ -53,9 +59,9 @@ func seconds(s float64) time.Duration {
 // waitPeriod is how often connections are counted.
 const waitPeriod = time.Second
 
-// waitFor waits until no connections are left, and prints how many there are. If ctx ends, that is an error.
+// waitFor waits until no connection is active, and prints how many there are. If ctx ends, that is an error.
 func (r remote) waitFor(ctx context.Context, limit time.Duration,
-	left func(context.Context) (uint64, error)) (*leftover, error) {
+	left func(context.Context) (conns, error)) (*leftover, error) {
 	began, said := time.Now(), time.Time{}
 	tick := time.NewTicker(waitPeriod)
 	defer tick.Stop()
@@ -68,12 +74,12 @@ func (r remote) waitFor(ctx context.Context, limit time.Duration,
 			return nil, err
 		}
 		waited := time.Since(began)
-		if n == 0 || waited >= limit {
+		if n.Active == 0 || waited >= limit {
 			return &leftover{n, waited.Seconds()}, nil
 		}
 		if time.Since(said) >= progressEvery {
 			said = time.Now()
-			fmt.Fprintf(r.Err, "svcproxy: waiting for %v: %s left\n", waited.Round(time.Second), connections(n))
+			fmt.Fprintf(r.Err, "svcproxy: waiting for %v: connections: %s\n", waited.Round(time.Second), n)
 		}
 		select {
 		case <-tick.C:
@@ -96,7 +102,7 @@ func counted(st status.Status) error {
 const maxNamed = 100
 
 // connections returns a function that counts the connections of some endpoints.
-func (r remote) connections(of []control.Place) func(context.Context) (uint64, error) {
+func (r remote) connections(of []control.Place) func(context.Context) (conns, error) {
 	type place struct {
 		service, protocol string
 		addr              netip.AddrPort
@@ -106,9 +112,9 @@ func (r remote) connections(of []control.Place) func(context.Context) (uint64, e
 		wanted[place{p.Service, p.Protocol, p.Address}] = true
 		services[p.Service] = true
 	}
-	return func(ctx context.Context) (n uint64, err error) {
+	return func(ctx context.Context) (n conns, err error) {
 		if len(wanted) == 0 {
-			return 0, nil
+			return n, nil
 		}
 		var st status.Status
 		if len(services) <= maxNamed {
@@ -123,7 +129,7 @@ func (r remote) connections(of []control.Place) func(context.Context) (uint64, e
 			s := &st.Services[i]
 			for j := range s.Endpoints {
 				if e := &s.Endpoints[j]; wanted[place{s.Name, e.Protocol, e.Address}] {
-					n += uint64(e.Active + e.Inactive)
+					n.add(e.Active, e.Inactive)
 				}
 			}
 		}
