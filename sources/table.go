@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sort"
+	"strconv"
 	"time"
 )
 
@@ -135,6 +136,17 @@ type Port struct {
 	Port       uint16 // on cluster, external and load balancer IPs
 	TargetPort uint16 // of endpoints that give none themselves
 	NodePort   uint16 // on the node's own addresses; 0 = none
+}
+
+// Text is the name, or the number of a port that has none, or the protocol behind a mark.
+func (p Port) Text() string {
+	switch {
+	case p.Name != "":
+		return p.Name
+	case p.Port == 0:
+		return p.Protocol.String()
+	}
+	return strconv.Itoa(int(p.Port))
 }
 
 // VIP is an address that a load balancer has for a service.

@@ -35,7 +35,8 @@ func Drain(e *Env) cli.Command {
 		Name: "drain", Args: "TARGET", Short: "give endpoints no new connections; theirs go on",
 		Long: targets + `
 The order survives restarts, and holds whatever health checks say, until undrain or --for
-ends it. For the last usable endpoint of a service it needs --force.`,
+ends it. It needs --force for the last usable endpoint of a service, and where TARGET names
+no endpoint.`,
 		Examples: []string{"svcproxy drain 10.2.1.10 --reason 'kernel upgrade' --wait",
 			"svcproxy drain node=rack4 --for 30m"},
 		Exits: []cli.Exit{
@@ -53,8 +54,8 @@ func Disable(e *Env) cli.Command {
 	return cli.Command{
 		Name: "disable", Args: "TARGET", Short: "take endpoints out at once; their connections are cut",
 		Long: targets + `
-The order survives restarts, until enable or --for ends it. For the last usable endpoint
-of a service it needs --force.`,
+The order survives restarts, until enable or --for ends it. It needs --force for the last
+usable endpoint of a service, and where TARGET names no endpoint.`,
 		Examples: []string{"svcproxy disable web/10.2.1.10:8080"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "the order is refused, or the kernel does not have it yet"},
@@ -114,7 +115,7 @@ func (c *orderCommand) commonFlags(fs *pflag.FlagSet) {
 func (c *orderCommand) outFlags(fs *pflag.FlagSet) {
 	c.commonFlags(fs)
 	fs.DurationVar(&c.lasts, "for", 0, "end the order by itself after this `TIME`, such as 30m; 0s is never")
-	fs.BoolVar(&c.force, "force", false, "even if it is the last usable endpoint of a service")
+	fs.BoolVar(&c.force, "force", false, "even if it is the last usable endpoint of a service, or none is there yet")
 }
 
 func (c *orderCommand) run(ctx context.Context, args []string) error {

@@ -16,6 +16,7 @@ type statusCommand struct {
 	output string
 	watch  bool
 	digest bool
+	strict bool
 }
 
 // Status is the command status.
@@ -24,12 +25,14 @@ func Status(e *Env) cli.Command {
 	return cli.Command{
 		Name: "status", Args: "[SERVICE]", Short: "show what is served, what is wrong, and since when",
 		Long: `It asks the running svcproxy. SERVICE is NAME or NAMESPACE/NAME; without it all services
-are shown, those with a problem first.`,
+are shown, those with a problem first. Endpoints that are down, while others serve, change
+the exit code with --strict only: they come and go with each restart of a backend.`,
 		Examples: []string{"svcproxy status", "svcproxy status web", "svcproxy status -o json"},
 		Exits: []cli.Exit{
 			{Code: cli.OK, When: "all is well"},
 			noDaemon,
-			{Code: cli.Degraded, When: "something is wrong, or a service is served only in part"},
+			{Code: cli.Degraded, When: "something is wrong, or a service is served only in part; with --strict: an endpoint " +
+				"is down"},
 			{Code: cli.NoBackends, When: "a service has no backends"},
 		},
 		Flags: s.flags, Common: configFlag, Run: s.run,
@@ -40,6 +43,7 @@ func (s *statusCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVarP(&s.output, "output", "o", "table", "print in `FORMAT`: table, wide or json")
 	cli.Offer(fs, "output", "table", "wide", "json")
 	fs.BoolVarP(&s.watch, "watch", "w", false, "keep showing the status as it changes")
+	fs.BoolVar(&s.strict, "strict", false, "exit with 7 if an endpoint is down, too")
 	fs.BoolVar(&s.digest, "digest", false, "show hashes of the virtual servers: nodes that send clients to the same "+
 		"endpoints have the same")
 }
@@ -82,8 +86,12 @@ func (s *statusCommand) run(ctx context.Context, args []string) error {
 	if err := status.Print(s.Out, st, v); err != nil {
 		return err
 	}
-	if v := st.Verdict(service); v != status.Well {
-		return &cli.Error{Code: int(v)}
+	verdict := st.Verdict(service)
+	if s.strict && st.AnyDown(service) {
+		verdict = status.Degraded
+	}
+	if verdict != status.Well {
+		return &cli.Error{Code: int(verdict)}
 	}
 	return nil
 }

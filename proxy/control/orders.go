@@ -19,7 +19,7 @@ import (
 
 // Orders keeps the orders of the operator. *checker.Checker implements it.
 type Orders interface {
-	// Order adds an order. Without force it is health.ErrLast if it took out the last usable endpoint of a service.
+	// Order adds an order. Without force it may be health.ErrLast or health.ErrNone.
 	Order(o health.Override, force bool) error
 	// TakeBack removes an order: one that takes endpoints out, or a weight.
 	TakeBack(s health.Selector, outs bool, by health.Author) error
@@ -71,7 +71,7 @@ func (s *Server) order(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		code := http.StatusUnprocessableEntity
-		if errors.Is(err, health.ErrLast) {
+		if errors.Is(err, health.ErrLast) || errors.Is(err, health.ErrNone) {
 			code = http.StatusConflict
 		}
 		http.Error(w, err.Error(), code)

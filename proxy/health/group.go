@@ -8,7 +8,8 @@ import (
 
 // Group is the endpoints of a service port in one IP family: those that one virtual server chooses from.
 type Group struct {
-	Port string
+	Port   string // its name
+	Number uint16
 	sources.Protocol
 	IPv6 bool
 	Mode Mode
@@ -87,7 +88,7 @@ func (j *judge) group(p *sources.Port, ipv6 bool, members []int) {
 	if ordinary.all == 0 {
 		counted = backups
 	}
-	g := Group{Port: p.Name, Protocol: p.Protocol, IPv6: ipv6, Mode: j.mode(ordinary, backups), Up: counted.up,
+	g := Group{Port: p.Name, Number: p.Port, Protocol: p.Protocol, IPv6: ipv6, Mode: j.mode(ordinary, backups), Up: counted.up,
 		Of: counted.all}
 	for _, i := range members {
 		x := &j.slots[i]

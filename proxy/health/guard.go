@@ -1,7 +1,6 @@
 package health
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,8 +11,11 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// ErrLast is an order that would leave a service port without an endpoint.
-var ErrLast = errors.New("the last usable endpoint")
+// ErrLast is an order that would leave a service port without an endpoint, ErrNone one that no endpoint is for.
+var (
+	ErrLast = errors.New("the last usable endpoint")
+	ErrNone = errors.New("no service has such an endpoint")
+)
 
 // CheckLast returns an error that is ErrLast if an override, added to those of k, would leave any service port
 // without an endpoint that is up, or without one that gets connections. The error names the services.
@@ -84,7 +86,11 @@ func emptied(s *sources.Service, before, after map[rampKey]usable) []string {
 	named := map[string]bool{}
 	for k, was := range before {
 		if is := after[k]; was.up > 0 && is.up == 0 || was.serving > 0 && is.serving == 0 {
-			named[s.DisplayName()+" port "+cmp.Or(k.port, k.protocol.String())] = true
+			for _, p := range s.Ports {
+				if p.Name == k.port && p.Protocol == k.protocol {
+					named[s.DisplayName()+" port "+p.Text()] = true
+				}
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(named))

@@ -59,7 +59,7 @@ func (c *checks) service(s *Service, from *sources.Service) {
 	}
 	s.Health = &ServiceHealth{Groups: []HealthGroup{}}
 	for _, g := range c.groups[s.Name] {
-		s.Health.Groups = append(s.Health.Groups, HealthGroup{g.Port, kernel.Proto(g.Protocol).String(),
+		s.Health.Groups = append(s.Health.Groups, HealthGroup{g.Port, g.Number, kernel.Proto(g.Protocol).String(),
 			familyOf(g.IPv6).String(), HealthMode(g.Mode.String()), g.Up, g.Of})
 	}
 	for i := range list {

@@ -102,7 +102,7 @@ func (p *page) modes(s *Service) {
 	}
 	for i := range s.Health.Groups {
 		g := &s.Health.Groups[i]
-		p.line(g.Mode.Style(), "%s: port %s, %s: %s: %s", s.Name, cmp.Or(g.Port, "-"), g.Family, g.text(), g.Mode.Meaning())
+		p.line(g.Mode.Style(), "%s: %s", s.Name, g.long())
 	}
 }
 

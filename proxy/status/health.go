@@ -64,6 +64,7 @@ type ServiceHealth struct {
 // HealthGroup is the endpoints of one port and one IP family: those that one virtual server chooses from.
 type HealthGroup struct {
 	Port     string     `json:"port,omitempty"`
+	Number   uint16     `json:"number"` // of the service port; 0 behind a mark
 	Protocol string     `json:"protocol"`
 	Family   string     `json:"family"` // IPv4, IPv6
 	Mode     HealthMode `json:"mode"`

@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +14,12 @@ import (
 
 // text says how many of the group's endpoints are up: "0 of 3 up, fail open".
 func (g *HealthGroup) text() string { return fmt.Sprintf("%d of %d up, %s", g.Up, g.Of, g.Mode) }
+
+// long names the group and says how it is: "port 80, IPv4: 0 of 3 up, fail open: ...".
+func (g *HealthGroup) long() string {
+	port := cmp.Or(g.Port, strconv.Itoa(int(g.Number)))
+	return fmt.Sprintf("port %s, %s: %s: %s", port, g.Family, g.text(), g.Mode.Meaning())
+}
 
 // panics says which group is in panic; "" if none is.
 func (h *ServiceHealth) panics() string {

@@ -64,7 +64,7 @@ func New(in Input) Status {
 	}
 	st.Announced = announcedOf(in.Snapshot.Announced)
 	st.Health, st.Warnings = b.checks.all(st.Services), append(st.Warnings, b.checks.warnings()...)
-	st.Problems = problems(&st)
+	st.Problems, st.Down = problems(&st), downLines(st.Services)
 	if st.Uncounted {
 		st.uncount()
 	}

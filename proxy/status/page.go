@@ -43,6 +43,7 @@ func (p *page) overview() {
 		}
 	}
 	p.list("degraded", screen.Bad, st.Problems)
+	p.list("down", screen.Bad, st.Down)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
 	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
 	p.list("announcements", screen.Warn, p.heldBack())

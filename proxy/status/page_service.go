@@ -38,8 +38,7 @@ func (p *page) groups(s *Service) {
 	}
 	for i := range s.Health.Groups {
 		g := &s.Health.Groups[i]
-		p.list("health", g.Mode.Style(), []string{fmt.Sprintf("port %s, %s: %s: %s", cmp.Or(g.Port, "-"), g.Family, g.text(),
-			g.Mode.Meaning())})
+		p.list("health", g.Mode.Style(), []string{g.long()})
 	}
 }
 

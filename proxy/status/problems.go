@@ -1,12 +1,14 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/condition"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -100,4 +102,45 @@ func healthProblems(st *Status, add func(format string, args ...any)) {
 		add("%s in panic, first %s: %s", sources.Count(h.Panic, "service"), st.Services[i].Name,
 			st.Services[i].Health.panics())
 	}
+}
+
+// maxDown bounds Status.Down, without a last line that counts the others.
+const maxDown = 10
+
+// downLines names the endpoints that are down: "web 10.2.1.10:8080: refused (since 2026-01-02T15:04:05Z)".
+func downLines(services []Service) []string {
+	lines, more := []string{}, 0
+	for i := range services {
+		s := &services[i]
+		if s.Health == nil || s.Health.Down == 0 {
+			continue
+		}
+		for j := range s.Endpoints {
+			switch h := s.Endpoints[j].Health; {
+			case h == nil || h.Held || !h.isDown():
+			case len(lines) == maxDown:
+				more++
+			default:
+				lines = append(lines, fmt.Sprintf("%s %s: %s", s.Name, s.Endpoints[j].Address, h.down()))
+			}
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more: svcproxy health", more))
+	}
+	return lines
+}
+
+// isDown reports whether the endpoint is down by its probes.
+func (h *EndpointHealth) isDown() bool {
+	return h.State == HealthState(health.Down.String()) || h.State == HealthState(health.Recovering.String())
+}
+
+// down says since when and why an endpoint is down. Since is unknown where the state is the kernel's.
+func (h *EndpointHealth) down() string {
+	text := cmp.Or(h.Reason, "down")
+	if !h.Since.IsZero() {
+		text += " (since " + h.Since.UTC().Format(time.RFC3339) + ")"
+	}
+	return text
 }

@@ -73,7 +73,7 @@ func (b *builder) stateOf(i int, s *Service, from *sources.Service) (State, stri
 func whyNoBackends(s *Service, from *sources.Service, i int) string {
 	where := ""
 	if p := from.Ports[i]; len(from.Ports) > 1 {
-		where = fmt.Sprintf(" for port %s", cmp.Or(p.Name, fmt.Sprint(p.Port)))
+		where = fmt.Sprintf(" for port %s", p.Text())
 	}
 	if !slices.ContainsFunc(s.Virtuals, func(v Virtual) bool { return v.port == i }) {
 		return "no address of this node serves it" + where

@@ -19,6 +19,9 @@ type Status struct {
 	Healthy bool `json:"healthy"`
 	// Problems say why svcproxy is degraded, one line each; empty if it is not.
 	Problems []string `json:"problems"`
+	// Down names endpoints that are down by their checks, since when and why, a line each, the first maxDown. Where
+	// others serve it is no problem, so that the exit code does not change with each restart of a backend.
+	Down []string `json:"down"`
 	// Conditions are what is wrong and stands for a while; problems has their lines, too. Nil if there are none.
 	Conditions []condition.Condition `json:"conditions,omitempty"`
 	// Warnings say what may keep traffic away although everything is programmed.

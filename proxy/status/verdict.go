@@ -1,5 +1,7 @@
 package status
 
+import "slices"
+
 // Verdict says how well services are served. Its number is the exit code of `svcproxy status`.
 type Verdict int
 
@@ -30,6 +32,15 @@ func (st *Status) Verdict(service string) Verdict {
 		return Degraded
 	}
 	return verdict
+}
+
+// AnyDown reports whether an endpoint is down by its checks; with the name of a service, one of that service.
+func (st *Status) AnyDown(service string) bool {
+	list := st.Services
+	if service != "" {
+		list = st.named(service)
+	}
+	return slices.ContainsFunc(list, func(s Service) bool { return s.Health != nil && s.Health.Down > 0 })
 }
 
 // NoServiceError names a service that does not exist.

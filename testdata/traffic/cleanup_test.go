@@ -144,7 +144,7 @@ func TestPurge(t *testing.T) {
 	}
 
 	n.start(t, web)
-	n.order(t, 0, "drain 192.0.2.200")
+	n.order(t, 0, "drain 192.0.2.200 --force")
 	n.order(t, 0, "node drain")
 	must(t, n.Stop())
 	if files := n.stateFiles(t); len(files) < 9 {

@@ -122,7 +122,7 @@ func TestTamperedState(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Cleanup(func() { n.abandon(t) })
 			n.start(t, web)
-			n.order(t, 0, "drain 192.0.2.200")
+			n.order(t, 0, "drain 192.0.2.200 --force")
 			n.order(t, 0, "node drain")
 			n.known(t)
 			n.tamper(t, func(path string) error { return c.put(path, victim) })

@@ -92,12 +92,15 @@ func (c *Checker) Unread() error {
 }
 
 // Order adds an order of the operator and keeps it. Without force it is health.ErrLast if it would take out the last
-// usable endpoint of a service.
+// usable endpoint of a service, and health.ErrNone if it is for no endpoint, as with a typing error.
 func (c *Checker) Order(o health.Override, force bool) error {
 	c.ordering.Lock()
 	defer c.ordering.Unlock()
 	v := c.View()
 	if !force {
+		if len(o.Selector.Places(v.Table)) == 0 {
+			return fmt.Errorf("%s %s: %w now", o.Verb, o.Selector, health.ErrNone)
+		}
 		if err := health.CheckLast(v.Table, v.Known, o, v.Now); err != nil {
 			return err
 		}

@@ -58,6 +58,9 @@ func TestOrders(t *testing.T) {
 	if err := r.Order(last, false); !errors.Is(err, health.ErrLast) {
 		t.Errorf("the last one: %v", err)
 	}
+	if err := r.Order(order(t, health.Drain, "192.0.2.9"), false); !errors.Is(err, health.ErrNone) {
+		t.Errorf("one that is for no endpoint: %v", err)
+	}
 	path := filepath.Join(r.StateDir, ordersFile)
 	if st, err := os.Stat(path); err != nil || st.Mode() != 0o600 {
 		t.Errorf("%v, %v; want mode 0600", st.Mode(), err)
@@ -101,7 +104,7 @@ func TestOrdersEnd(t *testing.T) {
 	brief.Until = brief.Made.Add(time.Hour)
 	lost.Unmatched = time.Now().Add(-25 * time.Hour)
 	for _, o := range []health.Override{brief, lost, order(t, health.Drain, "192.0.2.2")} {
-		if err := r.Order(o, false); err != nil {
+		if err := r.Order(o, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +140,7 @@ func TestOrderOutlastsSource(t *testing.T) {
 	brief.Until = brief.Made.Add(time.Minute)
 	away.Unmatched = time.Now().Add(-25 * time.Hour)
 	for _, o := range []health.Override{brief, away, next} {
-		if err := r.Order(o, false); err != nil {
+		if err := r.Order(o, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +187,7 @@ func TestUnreadOrders(t *testing.T) {
 		if (x.Unread() != nil) != c.bad {
 			t.Errorf("%q: without a new order %v", c.text, x.Unread())
 		}
-		if err := x.Order(order(t, health.Drain, "192.0.2.3"), false); err != nil || x.Unread() != nil {
+		if err := x.Order(order(t, health.Drain, "192.0.2.3"), true); err != nil || x.Unread() != nil {
 			t.Error(err, x.Unread())
 		}
 		if list, err := ReadOrders(dir); err != nil || len(list) != c.n+1 {
@@ -214,7 +217,7 @@ func TestOrderThatCannotBeKept(t *testing.T) {
 		t.Error("that an order that is over stays in the file is no error")
 	}
 	x.orders.Overrides = nil
-	if err := x.Order(order(t, health.Drain, "192.0.2.3"), false); err == nil || len(x.Overrides()) != 0 {
+	if err := x.Order(order(t, health.Drain, "192.0.2.3"), true); err == nil || len(x.Overrides()) != 0 {
 		t.Errorf("%v, %v", err, x.Overrides())
 	}
 }

@@ -76,7 +76,7 @@ function showHead(s) {
 function showTrouble(s) {
   const list = (title, lines) => (lines.length ? [element("h2", {}, title), element("ul", {}, ...lines.map((l) => element("li", {}, l)))] : []);
   const faults = s.faults.map((f) => `${f.op}: ${f.error} (tried ${f.count} times, since ${ago(f.since)})`);
-  const named = [...s.summary.withoutBackends, ...s.problems];
+  const named = [...s.summary.withoutBackends, ...s.problems, ...s.down.map((l) => "down: " + l)];
   const wrong = named.length ? named : s.summary.wrong;
   const all = [
     ...list("What is wrong", wrong), ...list("Refused by the kernel", faults),
@@ -119,10 +119,12 @@ function serviceHealth(h) {
   return parts.filter(Boolean).flatMap(([text, look]) => [" ", element("span", { class: "state " + look }, text)]);
 }
 
-// backends draws and counts a service's endpoints: those that serve, drain, and do not.
+// backends draws and counts a service's endpoints: those that serve, drain, and do not, or serve in a panic though
+// they are down.
 function backends(s) {
   const b = s.backends;
-  const parts = [["good", b.serving], ["warn", b.draining], ["bad", b.unused]];
+  const down = s.state === "panic" ? Math.min(b.serving, s.health.down) : 0;
+  const parts = [["good", b.serving - down], ["warn", b.draining], ["bad", b.unused + down]];
   return [share(parts, `${b.serving} serve, ${b.draining} drain, ${b.unused} do not serve`), `${b.serving}/${b.serving + b.unused}`, (b.draining ? ` +${b.draining}` : "") + (b.full ? ` (${b.full} full)` : "")];
 }
 
