@@ -106,7 +106,7 @@ func TestPageOfHealth(t *testing.T) {
 	}
 	b.press("Enter")
 	n.table.Set(tableOf(s, service(1, "unchecked", 1)), nil)
-	b.awaitText("1 of 2 down", "1 of 2 targets up", "endpointDown", "refused")
+	b.awaitText("1 of 2 down", "1 of 2 targets up", "endpointDown", "down: web 127.0.0.2:", ": refused (since ")
 	b.openRow("web")
 	b.awaitText("down ", "0 (source 1)")
 	if got := b.eval(`document.querySelectorAll("tr.detail .state.bad").length > 0`); column() != "true" || got != "true" {
