@@ -41,6 +41,8 @@ type Plan struct {
 	Others []OtherChain
 	// Daemons lists the daemons of connection sync of other programs that run in place of wanted ones.
 	Daemons []SyncDaemon
+	// RoundRobin: some virtual servers keep rr where wrr is wanted, which does the same while their weights are equal.
+	RoundRobin bool
 	// Warnings tell the operator what is left as it is, a line each.
 	Warnings []string
 }

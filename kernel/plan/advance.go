@@ -23,6 +23,9 @@ func Applied(have kernel.Observed, want kernel.State, p kernel.Plan) (kernel.Obs
 	if want.Policy.Hold || len(p.Conflicts)+len(p.Held)+len(p.Probes)+len(p.Taken) > 0 { // not everything wanted exists
 		return Advance(have, p.Ops)
 	}
+	if p.RoundRobin { // not every virtual server is as want has it
+		want.Virtuals = nil
+	}
 	return advance(have, want, p.Ops)
 }
 

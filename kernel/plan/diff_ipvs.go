@@ -39,8 +39,10 @@ func (d *differ) diffVirtuals() {
 			switch {
 			case !own.has(&have[j]) && !d.claims(want[i].Key) && !d.adopts(want[i], have[j]) && !d.isLeft(&have[j], &left):
 				d.plan.Conflicts = append(d.plan.Conflicts, kernel.Conflict{Want: want[i], Have: have[j]})
-			case want[i] != have[j] || d.inIPVS(want[i].Key):
+			case !sameVirtual(&want[i], &have[j], d.want.Reals) || d.inIPVS(want[i].Key):
 				d.change(kernel.AddVirtuals, have[j], want[i])
+			case want[i] != have[j]:
+				d.plan.RoundRobin = true
 			}
 			i++
 			j++
@@ -97,7 +99,7 @@ func (d *differ) claims(k kernel.VirtualKey) bool {
 // adopts says whether a wanted virtual server that is not owned may be adopted, because
 // nothing would change by it but for real servers of weight 0, which get no connection.
 func (d *differ) adopts(want, have kernel.Virtual) bool {
-	return want == have && onlyIdleMore(d.want.Reals.Of(want.Key), d.have.Reals.Of(want.Key))
+	return sameVirtual(&want, &have, d.want.Reals) && onlyIdleMore(d.want.Reals.Of(want.Key), d.have.Reals.Of(want.Key))
 }
 
 // onlyIdleMore says whether sorted wanted real servers are those that are there, and others of

@@ -39,7 +39,7 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := kernel.ParseObserved(`-A -t 10.96.0.1:80 -s wrr
+	want, err := kernel.ParseObserved(`-A -t 10.96.0.1:80 -s wlc
 -A -t 10.96.0.2:80 -s rr
 -a -t 10.96.0.2:80 -r 10.2.0.1:80 -m -w 1
 -A -t 10.96.0.4:80 -s rr
@@ -69,7 +69,7 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 		t.Errorf("closed: %q", closed)
 	}
 	wantOps := []string{
-		"~ -E -t 10.96.0.1:80 -s wrr",
+		"~ -E -t 10.96.0.1:80 -s wlc",
 		"~ -E -t 10.96.0.2:80 -s rr",
 		"~ -E -u 10.96.0.2:53 -s rr",
 		"- -D -t 10.96.0.3:80",

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -44,6 +45,38 @@ func TestWeightsDivideConnections(t *testing.T) {
 		if math.Abs(float64(who[name])-want) > slack {
 			t.Errorf("%s answered %d of %d, want %v within %.0f", name, who[name], connections, want, slack)
 		}
+	}
+}
+
+// A virtual server with rr, as earlier versions and kube-proxy left it, keeps rr until weights differ: a change of the
+// scheduler refuses connections for a moment.
+func TestRoundRobinStaysUntilWeightsDiffer(t *testing.T) {
+	n := newNode(t, "")
+	if n.Mode != "ipvs" {
+		t.Skip("only IPVS keeps virtual servers")
+	}
+	n.start(t, clusterIP("web", "10.96.0.20", allV4)+"scheduler = \"rr\"\n")
+	scheduler := func(want string) {
+		t.Helper()
+		if is := n.tool(t, "ipvsadm", "-Sn"); !strings.Contains(is, "-s "+want+"\n") {
+			t.Errorf("want scheduler %s:\n%s", want, is)
+		}
+		n.says(t, 0, "plan --detailed-exitcode", "0 to add, 0 to change, 0 to remove")
+	}
+	must(t, n.Serve(clusterIP("web", "10.96.0.20", allV4)))
+	n.says(t, 0, "reload --wait")
+	scheduler("rr")
+	n.order(t, 0, "drain web/10.2.1.10")
+	scheduler("rr")
+	n.order(t, 0, "undrain web/10.2.1.10")
+	n.order(t, 0, "weight web/10.2.1.10 3")
+	scheduler("wrr")
+	who := map[string]int{}
+	for range 10 {
+		who[ask(t, n.Client, "tcp", "10.96.0.20:80").Backend]++
+	}
+	if who["pod1"] != 6 || who["pod2"] != 2 || who["pod3"] != 2 {
+		t.Errorf("of ten connections by weights 3, 1 and 1 the backends got %v", who)
 	}
 }
 
