@@ -115,7 +115,7 @@ func (c *orderCommand) commonFlags(fs *pflag.FlagSet) {
 func (c *orderCommand) outFlags(fs *pflag.FlagSet) {
 	c.commonFlags(fs)
 	fs.DurationVar(&c.lasts, "for", 0, "end the order by itself after this `TIME`, such as 30m; 0s is never")
-	fs.BoolVar(&c.force, "force", false, "even if it is the last usable endpoint of a service, or none is there yet")
+	fs.BoolVar(&c.force, "force", false, "even for the last usable endpoint of a service, or for none that is there")
 }
 
 func (c *orderCommand) run(ctx context.Context, args []string) error {

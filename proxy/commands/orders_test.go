@@ -94,7 +94,8 @@ func orderable(left func() uint64) (*control.Server, *book) {
 	at := []netip.AddrPort{netip.MustParseAddrPort("10.2.0.1:80"), netip.MustParseAddrPort("10.2.0.2:80")}
 	now := func() status.Status {
 		return status.Status{Services: []status.Service{{Name: "web", Endpoints: []status.Endpoint{
-			{Address: at[0], Protocol: "tcp", Active: status.Count(left()), Inactive: 333}, {Address: at[1], Protocol: "tcp", Active: 7},
+			{Address: at[0], Protocol: "tcp", Active: status.Count(left()), Inactive: 333},
+			{Address: at[1], Protocol: "tcp", Active: 7},
 		}}}}
 	}
 	return &control.Server{
@@ -150,13 +151,14 @@ func TestDrainWaits(t *testing.T) {
 	s, _ := orderable(func() uint64 { active--; return active })
 	a := ask(t, s)
 	out, code := a.run("drain", "10.2.0.1", "--wait")
-	if code != 0 || !strings.HasSuffix(out, "connections: 0 active, 333 closing\n") || !strings.Contains(a.err.String(), "waiting for 0s: connections: 2 active, 333 closing") {
+	if code != 0 || !strings.HasSuffix(out, "connections: 0 active, 333 closing\n") ||
+		!strings.Contains(a.err.String(), "waiting for 0s: connections: 2 active, 333 closing") {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
 	}
 	s, _ = orderable(func() uint64 { return 1 })
 	a = ask(t, s)
-	if out, code = a.run("drain", "10.2.0.1", "--wait=1s", "-o", "json"); code != cli.Failed || !strings.Contains(out, `"connectionsLeft": 1`) ||
-		!strings.Contains(out, `"connectionsClosing": 333`) {
+	if out, code = a.run("drain", "10.2.0.1", "--wait=1s", "-o", "json"); code != cli.Failed ||
+		!strings.Contains(out, `"connectionsLeft": 1`) || !strings.Contains(out, `"connectionsClosing": 333`) {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
 	}
 }

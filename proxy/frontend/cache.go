@@ -71,7 +71,8 @@ const fewServices = 8
 // endpoints of a few services.
 func (f *Frontends) with(t sources.Merged) *Frontends {
 	changed := t.Delta.Changes
-	if len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, func(c sources.Change) bool { return c.Service }) {
+	more := func(c sources.Change) bool { return c.Service } // than endpoints
+	if len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, more) {
 		return nil
 	}
 	now := *f

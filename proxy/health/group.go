@@ -88,8 +88,10 @@ func (j *judge) group(p *sources.Port, ipv6 bool, members []int) {
 	if ordinary.all == 0 {
 		counted = backups
 	}
-	g := Group{Port: p.Name, Number: p.Port, Protocol: p.Protocol, IPv6: ipv6, Mode: j.mode(ordinary, backups), Up: counted.up,
-		Of: counted.all}
+	g := Group{
+		Port: p.Name, Number: p.Port, Protocol: p.Protocol, IPv6: ipv6,
+		Mode: j.mode(ordinary, backups), Up: counted.up, Of: counted.all,
+	}
 	for _, i := range members {
 		x := &j.slots[i]
 		if x.mode = g.Mode; x.eligible() {

@@ -17,7 +17,8 @@ func TestDownLines(t *testing.T) {
 		{Name: "plain", Endpoints: []Endpoint{endpoint(1, nil)}},
 		{Name: "web", Health: &ServiceHealth{Checked: 4, Up: 1, Down: 2, Held: 1}, Endpoints: []Endpoint{
 			endpoint(1, &EndpointHealth{State: "up"}), endpoint(2, &EndpointHealth{State: "down", Held: true}),
-			endpoint(3, &EndpointHealth{State: "down", Reason: "refused", Since: since}), endpoint(4, &EndpointHealth{State: "recovering"}),
+			endpoint(3, &EndpointHealth{State: "down", Reason: "refused", Since: since}),
+			endpoint(4, &EndpointHealth{State: "recovering"}),
 		}},
 	}}
 	want := []string{"web 10.2.0.3:80: refused (since 2026-03-01T12:00:00Z)", "web 10.2.0.4:80: down"}

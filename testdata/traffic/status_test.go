@@ -177,7 +177,8 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 
 	n.tool(t, "ipvsadm", "-A", "-t", "10.96.0.40:80", "-s", "sed")
 	must(t, n.Serve(good+clusterIP("taken", "10.96.0.40", `["10.2.1.10"]`)))
-	n.says(t, 7, "reload --wait", "-A -t 10.96.0.40:80 -s wrr is wanted, but another program made", "hint: the rest is served")
+	n.says(t, 7, "reload --wait", "-A -t 10.96.0.40:80 -s wrr is wanted, but another program made",
+		"hint: the rest is served")
 	n.says(t, 7, "status", "conflict: -A -t 10.96.0.40:80 -s wrr is wanted, but another program made")
 	n.says(t, 7, "status taken", "belongs to another program: -A -t 10.96.0.40:80 -s sed")
 	n.tool(t, "ipvsadm", "-D", "-t", "10.96.0.40:80")
