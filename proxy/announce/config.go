@@ -69,4 +69,10 @@ type VIP struct {
 	Reason string
 	// Until is when a VIP that is no longer in the table goes; zero if it is in the table.
 	Until time.Time
+	// Moved: keepalived moves it (mode vrrp). Announced then says that this node can serve it. Link is the link of this
+	// node that has it; "" while another node has it.
+	Moved bool
+	Link  string
+	// Uncounted: its services have announce = false, so that keepalived is not told whether this node can serve it.
+	Uncounted bool
 }

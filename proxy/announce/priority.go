@@ -42,7 +42,7 @@ func (p priority) next(is int, missing bool, now time.Time) priority {
 func priorityOf(vips []VIP) int {
 	n := 0
 	for i := range vips {
-		if !vips[i].Announced {
+		if !vips[i].Announced && !vips[i].Uncounted {
 			n += priorityOfVIP
 		}
 	}

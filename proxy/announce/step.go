@@ -138,14 +138,16 @@ type candidate struct {
 
 // vip decides on one VIP.
 func (d *decider) vip(addr netip.Addr, fronts []frontend.Front) {
+	all := fronts
 	if _, departs := d.before.departures.withdrawn[addr]; !departs {
 		fronts = announced(fronts)
 	}
 	if len(fronts) == 0 {
+		d.uncounted(addr, all)
 		return
 	}
 	c := d.candidate(addr, fronts)
-	v := VIP{Addr: addr, Services: d.names(fronts)}
+	v := d.named(addr, fronts)
 	is, until := c.obstacle(&v)
 	if v.Reason == "" {
 		v.Announced = true
@@ -164,6 +166,28 @@ func (d *decider) vip(addr netip.Addr, fronts []frontend.Front) {
 	d.out.VIPs = append(d.out.VIPs, v)
 	if v.Metric != 0 {
 		d.out.Routes = append(d.out.Routes, kernel.Announcement{Addr: addr, Table: d.Table, Metric: v.Metric})
+	}
+}
+
+// named is a VIP, without a decision.
+func (d *decider) named(addr netip.Addr, fronts []frontend.Front) VIP {
+	v := VIP{Addr: addr, Services: d.names(fronts), Moved: d.Mode == VRRP}
+	if v.Moved {
+		v.Link = d.Have.Node.LinkOf(addr)
+	}
+	return v
+}
+
+// uncounted names a VIP that services of files take out of the number for keepalived.
+func (d *decider) uncounted(addr netip.Addr, fronts []frontend.Front) {
+	fronts = slices.DeleteFunc(slices.Clone(fronts), func(x frontend.Front) bool {
+		s := d.Frontends.Service(&x)
+		return s.Announce == nil || s.Origin.File == "" || x.Traits.Has(frontend.NodePort)
+	})
+	if d.Mode == VRRP && len(fronts) > 0 {
+		v := d.named(addr, fronts)
+		v.Uncounted, v.Reason = true, "announce = false"
+		d.out.VIPs = append(d.out.VIPs, v)
 	}
 }
 

@@ -366,8 +366,15 @@ func TestEveryVIPThatMovesCounts(t *testing.T) {
 		vrrp := usual
 		vrrp.Mode = VRRP
 		n := newNode(t, vrrp)
+		n.have.Node.Addrs = []kernel.NodeAddr{{Prefix: netip.MustParsePrefix("10.0.0.3/32"), Link: "eth0"}}
 		if n.step(web, c.service); n.last.Priority != c.want {
 			t.Errorf("%s: priority %d, want %d", what, n.last.Priority, c.want)
+		}
+		for _, v := range n.last.VIPs {
+			here := map[string]string{"10.0.0.3": "eth0"}[v.Addr.String()]
+			if !v.Moved || v.Link != here || v.Uncounted != (what == "announce = false" && here != "") {
+				t.Errorf("%s: %+v", what, v)
+			}
 		}
 	}
 }

@@ -39,6 +39,10 @@ func ofAnnouncements(before, now []announce.VIP) []Event {
 	for _, v := range now {
 		old, known := was[v.Addr]
 		delete(was, v.Addr)
+		if v.Moved {
+			ofMoved(old, v, add)
+			continue
+		}
 		switch {
 		case v.Announced && (!known || !old.Announced || old.Metric != v.Metric):
 			add(Announced, v, announcedText(v))
@@ -47,11 +51,27 @@ func ofAnnouncements(before, now []announce.VIP) []Event {
 		}
 	}
 	for _, v := range before {
-		if _, gone := was[v.Addr]; gone && v.Announced {
+		if _, gone := was[v.Addr]; gone && v.Announced && !v.Moved {
 			add(Withdrawn, v, ": no service that is to be announced has it")
 		}
 	}
 	return list
+}
+
+// ofMoved adds what keepalived did with a VIP, and what it is told of it.
+func ofMoved(old, v announce.VIP, add func(Kind, announce.VIP, string)) {
+	switch {
+	case v.Link != "" && old.Link == "":
+		add(VIPHere, v, " on "+v.Link)
+	case v.Link == "" && old.Link != "":
+		add(VIPAway, v, " is no longer on "+old.Link)
+	}
+	switch known := old.Addr.IsValid() && !old.Uncounted && !v.Uncounted; {
+	case known && v.Announced && !old.Announced:
+		add(Offered, v, "")
+	case known && !v.Announced && old.Announced:
+		add(NotOffered, v, ": "+v.Reason)
+	}
 }
 
 func announcedText(v announce.VIP) string {

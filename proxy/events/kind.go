@@ -50,6 +50,11 @@ const (
 	Announced Kind = "announced"
 	Withdrawn Kind = "withdrawn"
 
+	VIPHere    Kind = "vipHere"
+	VIPAway    Kind = "vipAway"
+	Offered    Kind = "offered"
+	NotOffered Kind = "notOffered"
+
 	Lost Kind = "lost"
 )
 
@@ -94,6 +99,10 @@ var kinds = screen.Terms[Kind]{
 	{Word: OrderOver, Meaning: "an order ended by itself", Style: screen.Plain},
 	{Word: Announced, Meaning: "a VIP or its new metric is announced", Style: screen.Good},
 	{Word: Withdrawn, Meaning: "a VIP is no longer announced", Style: screen.Warn},
+	{Word: VIPHere, Meaning: "keepalived has given this node a VIP", Style: screen.Warn},
+	{Word: VIPAway, Meaning: "keepalived has taken a VIP from this node", Style: screen.Warn},
+	{Word: Offered, Meaning: "this node can serve a VIP again, as keepalived is told", Style: screen.Good},
+	{Word: NotOffered, Meaning: "this node cannot serve a VIP, as keepalived is told", Style: screen.Warn},
 	{Word: Lost, Meaning: "this reader missed events", Style: screen.Warn},
 }
 

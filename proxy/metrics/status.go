@@ -31,7 +31,10 @@ var (
 	vipAnnounced   = desc("vip_announced", "Whether routing daemons are told of a VIP, for each that they may be told of.",
 		"address")
 	vipMetric = desc("vip_announced_metric", "Metric of the route of a VIP that is announced.", "address")
-	sourceOK  = desc("source_ok", "Whether what a source last read was valid; 0 while what it delivered before is "+
+	vipHere   = desc("vip_here", "Whether a link of this node has a VIP that keepalived moves.", "address")
+	offered   = desc("vip_offered", "Whether this node can serve a VIP that keepalived moves, and says so to it.",
+		"address")
+	sourceOK = desc("source_ok", "Whether what a source last read was valid; 0 while what it delivered before is "+
 		"served instead.", "source")
 	delivered = desc("source_delivered", "Whether a source has delivered a complete table. Until all have, nothing "+
 		"is removed.", "source")
@@ -123,9 +126,16 @@ func (s statusCollector) totals(out output) {
 	out.gauge(vips, float64(all.VIPs), "address")
 	out.gauge(vips, float64(all.RoutedVIP), "route")
 	for _, a := range s.status.Announced {
-		out.gauge(vipAnnounced, bit(a.Announced), a.Address.String())
-		if a.Metric != 0 {
-			out.gauge(vipMetric, float64(a.Metric), a.Address.String())
+		switch vip := a.Address.String(); {
+		case a.Uncounted:
+		case a.Moved:
+			out.gauge(vipHere, bit(a.Link != ""), vip)
+			out.gauge(offered, bit(a.Announced), vip)
+		default:
+			out.gauge(vipAnnounced, bit(a.Announced), vip)
+			if a.Metric != 0 {
+				out.gauge(vipMetric, float64(a.Metric), vip)
+			}
 		}
 	}
 

@@ -23,12 +23,18 @@ type Announced struct {
 	Reason string `json:"reason,omitempty"`
 	// Until is when a VIP that was removed is no longer served, absent for others.
 	Until time.Time `json:"until,omitzero"`
+	// Moved: keepalived moves it. Announced then says that this node can serve it. Link is the node's link that has it,
+	// absent while another node has it. Uncounted: keepalived is told nothing of it.
+	Moved     bool   `json:"moved,omitempty"`
+	Link      string `json:"link,omitempty"`
+	Uncounted bool   `json:"uncounted,omitempty"`
 }
 
 func announcedOf(vips []announce.VIP) []Announced {
 	var list []Announced
 	for _, v := range vips {
-		list = append(list, Announced{v.Addr, v.Services, v.Announced, v.Metric, v.Reason, v.Until})
+		list = append(list, Announced{v.Addr, v.Services, v.Announced, v.Metric, v.Reason, v.Until, v.Moved, v.Link,
+			v.Uncounted})
 	}
 	return list
 }
@@ -48,6 +54,12 @@ func (s *Status) Waits() string {
 func (a *Announced) text() string {
 	state := "not announced"
 	switch {
+	case a.Uncounted:
+		state = "does not count for keepalived"
+	case a.Moved && a.Announced:
+		state = "offered to keepalived"
+	case a.Moved:
+		state = "not offered to keepalived"
 	case a.Announced && a.Metric != 0:
 		state = fmt.Sprintf("announced with metric %d", a.Metric)
 	case a.Announced:
@@ -56,22 +68,56 @@ func (a *Announced) text() string {
 	if a.Reason != "" {
 		state += ": " + a.Reason
 	}
+	if a.Link != "" {
+		state = "on " + a.Link + ", " + state
+	}
 	return state
 }
 
-// announced counts the VIPs that are announced; "" if none may be.
+// maxAttracted bounds the VIPs and links that the overview names in its line.
+const maxAttracted = 4
+
+// announced says which VIPs attract clients to this node: those that are announced, or that keepalived has moved here.
+// It is "" if there is none to announce.
 func (p *page) announced() string {
+	var vips, links []string
 	all := p.st.Announced
 	if len(all) == 0 {
 		return ""
 	}
-	n := 0
 	for _, a := range all {
-		if a.Announced {
-			n++
+		switch {
+		case a.Link != "":
+			vips, links = append(vips, a.Address.String()), append(links, a.Link)
+		case a.Announced && !a.Moved:
+			vips = append(vips, a.Address.String())
 		}
 	}
-	return fmt.Sprintf("announced: %d of %s", n, sources.Count(len(all), "VIP"))
+	n := len(vips)
+	switch {
+	case !all[0].Moved:
+		return fmt.Sprintf("announced: %d of %s", n, sources.Count(len(all), "VIP")) + inBrackets(vips)
+	case n == 0:
+		return "VIPs here: none (backup)"
+	case n == len(all):
+		slices.Sort(links)
+		return fmt.Sprintf("VIPs here: %d of %d", n, n) + inBrackets(slices.Compact(links))
+	}
+	for i := range vips {
+		vips[i] += " on " + links[i]
+	}
+	return fmt.Sprintf("VIPs here: %d of %d", n, len(all)) + inBrackets(vips)
+}
+
+// inBrackets lists the first maxAttracted; "" for none.
+func inBrackets(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	if more := len(list) - maxAttracted; more > 0 {
+		list = append(list[:maxAttracted:maxAttracted], fmt.Sprintf("and %d more", more))
+	}
+	return " (" + strings.Join(list, ", ") + ")"
 }
 
 // maxHeldBack bounds the VIPs that are listed in the overview.

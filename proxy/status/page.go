@@ -46,7 +46,11 @@ func (p *page) overview() {
 	p.list("down", screen.Bad, st.Down)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
 	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
-	p.list("announcements", screen.Warn, p.heldBack())
+	title := "announcements"
+	if len(st.Announced) > 0 && st.Announced[0].Moved {
+		title = "VIPs of keepalived"
+	}
+	p.list(title, screen.Warn, p.heldBack())
 	p.list("ordered by the operator", screen.Warn, p.overrides())
 	p.list("warnings", screen.Warn, st.Warnings)
 	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)

@@ -278,6 +278,7 @@ func TestKeepalivedFollowsSvcproxy(t *testing.T) {
 	peer = strings.Replace(peer, "track_file svcproxy {", "track_file unused {", 1)
 	n.keepalived(t, n.Client, strings.Replace(peer, "priority 250", "priority 245", 1)+"virtual_ipaddress"+rest)
 	n.vipOn(t, "both serve", "uplink")
+	n.hasVIPs(t, "VIPs here: 1 of 1 (uplink)", "check")
 	for _, p := range ports {
 		must(t, p.Close())
 	}
@@ -292,8 +293,27 @@ func TestKeepalivedFollowsSvcproxy(t *testing.T) {
 	}))
 	n.order(t, 0, "node drain")
 	n.vipOn(t, "drained")
+	n.hasVIPs(t, "VIPs here: none (backup)")
 	n.order(t, 0, "node undrain")
 	n.vipOn(t, "undrained", "uplink")
+	n.hasVIPs(t, "VIPs here: 1 of 1 (uplink)")
+}
+
+// hasVIPs waits until status has a line about VIPs, and wants other commands to print no warning then.
+func (n node) hasVIPs(t *testing.T, line string, quiet ...string) {
+	t.Helper()
+	must(t, lab.Eventually(patience, func() error {
+		out, _, err := n.Command("status")
+		if err == nil && !strings.Contains(out, line+"\n") {
+			err = fmt.Errorf("status does not say %q:\n%s", line, out)
+		}
+		return err
+	}))
+	for _, command := range quiet {
+		if out, _, err := n.Command(command); err != nil || strings.Contains(out, "VIP") {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
 }
 
 // keepalived starts keepalived on a host.
