@@ -44,7 +44,8 @@ must be readable by all who may write the file that includes it.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf",
 			"svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "nothing can be imported; with --strict: something has no counterpart"},
+			{Code: cli.Failed, When: "nothing can be imported; limits of who may connect have no counterpart; with --strict: " +
+				"something has none"},
 			{Code: cli.Config, When: "FILE is not valid, or of no known format"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
@@ -82,6 +83,7 @@ type importedNote struct {
 	Service string `json:"service,omitempty"` // its DisplayName
 	Message string `json:"message"`
 	Changes bool   `json:"changes"` // traffic would flow otherwise than it did
+	Danger  string `json:"danger"`  // what is lost: who may connect, what servers see, lost features, irrelevant
 }
 
 func (c *importCommand) run(ctx context.Context, args []string) error {
@@ -101,6 +103,10 @@ func (c *importCommand) run(ctx context.Context, args []string) error {
 	if len(r.Services) == 0 {
 		nothing := errors.New("there is nothing to import: none of its virtual servers can be a service")
 		return &cli.Error{Code: cli.Failed, Err: nothing, Hint: nothingHint(r)}
+	}
+	if r.Widens() {
+		return cli.Errorf(cli.Failed, "write those of each service into its loadBalancerSourceRanges",
+			"limits of who may connect are not imported, so --write writes nothing")
 	}
 	if c.strict && len(r.Notes) > 0 {
 		return &cli.Error{Code: cli.Failed}
@@ -255,7 +261,7 @@ func (c *importCommand) deliver(r convert.Result) error {
 	document := r.Document()
 	if len(r.Services) == 0 {
 		steps, back = []string{}, nil // nothing is taken over
-	} else if c.write != "" {
+	} else if c.write != "" && !r.Widens() {
 		if err := writeServices(c.write, document); err != nil {
 			return err
 		}
@@ -265,13 +271,12 @@ func (c *importCommand) deliver(r convert.Result) error {
 			Back: append([]string{}, back...)}
 		for _, n := range r.Notes {
 			answer.Notes = append(answer.Notes, importedNote{n.Origin.File, n.Origin.Line,
-				sources.Problem{Service: n.Service, Origin: n.Origin}.DisplayName(), n.Message, n.Changes})
+				sources.Problem{Service: n.Service, Origin: n.Origin}.DisplayName(), n.Message,
+				n.Danger > convert.Irrelevant, n.Danger.String()})
 		}
 		return c.encode(answer)
 	}
-	for _, n := range r.Notes {
-		fmt.Fprintf(c.Err, "svcproxy: not imported: %s\n", n)
-	}
+	c.printNotes(r.Notes)
 	for i, step := range steps {
 		fmt.Fprintf(c.Err, "svcproxy: step %d: %s\n", i+1, step)
 	}
@@ -279,6 +284,9 @@ func (c *importCommand) deliver(r convert.Result) error {
 		fmt.Fprintf(c.Err, "svcproxy: way back, step %d: %s\n", i+1, step)
 	}
 	if c.write != "" && len(r.Services) > 0 {
+		if r.Widens() { // the daemon would serve a file of services.d at once
+			return nil
+		}
 		_, err := fmt.Fprintf(c.Out, "ok: %s\n", sources.Count(len(r.Services), "service"))
 		return err
 	}

@@ -2,11 +2,42 @@ package commands
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/user"
 	"strconv"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/sources/convert"
 )
+
+// printNotes prints notes, the worst first. Lines of which the same is to be said are one.
+func (c *importCommand) printNotes(notes []convert.Note) {
+	type said struct {
+		convert.Danger
+		message string
+	}
+	lines := map[said][]string{} // where it stands
+	var all []said
+	for _, n := range notes {
+		s, at := said{n.Danger, n.Message}, n.Origin.String()
+		if lines[s] == nil {
+			all = append(all, s)
+		}
+		if n := len(lines[s]); n == 0 || lines[s][n-1] != at { // else of another service
+			lines[s] = append(lines[s], at)
+		}
+	}
+	for _, s := range all {
+		at, more := lines[s], ""
+		if n := len(at) - 3; n > 0 {
+			at, more = at[:3], fmt.Sprintf(" and %d more", n)
+		}
+		note := convert.Note{Message: s.message}
+		fmt.Fprintf(c.Err, "svcproxy: not imported, %s: %s%s: %s\n", s.Danger, strings.Join(at, ", "), more, note.Text())
+	}
+}
 
 // daemonUser is the user that svcproxy's unit runs as.
 const daemonUser = "svcproxy"

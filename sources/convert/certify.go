@@ -20,7 +20,7 @@ func certified(r Result) Result {
 		good := r.Services[:0]
 		for _, s := range r.Services {
 			if err := r.mend(&s); err != nil {
-				r.Notes = append(r.Notes, Note{Origin: s.Origin, Message: message("%v", err), Changes: true})
+				r.Notes = append(r.Notes, Note{Origin: s.Origin, Message: message("%v", err), Danger: Feature})
 				continue
 			}
 			good = append(good, s)
@@ -62,7 +62,7 @@ func (r *Result) mend(s *sources.Service) error {
 		if why = refusal(&trial); why == nil {
 			*s = trial
 			r.Notes = append(r.Notes, Note{
-				Origin: s.Origin, Service: s.FullName(), Changes: true,
+				Origin: s.Origin, Service: s.FullName(), Danger: Feature,
 				Message: "its health check: a services file cannot have it so; " + try.what,
 			})
 			return nil
@@ -79,7 +79,7 @@ func (r *Result) uncontested() {
 	for _, p := range sources.Validate(t) {
 		if !lost[p.Service] {
 			lost[p.Service] = true
-			r.Notes = append(r.Notes, Note{Origin: p.Origin, Message: p.Message, Changes: true})
+			r.Notes = append(r.Notes, Note{Origin: p.Origin, Message: p.Message, Danger: Feature})
 		}
 	}
 	r.Services = slices.DeleteFunc(r.Services, func(s sources.Service) bool { return lost[s.FullName()] })

@@ -33,7 +33,7 @@ func Formats() []Format { return []Format{IPVSAdm, Keepalived, LDirectord, HAPro
 // Result is what a configuration comes to.
 type Result struct {
 	Services []sources.Service // Origin is where the first part of each is configured
-	Notes    []Note            // in the order of the configuration
+	Notes    []Note            // the worst first, then in the order of the configuration
 	Words    file.Words        // of Document
 	VRRP     bool              // keepalived also moves addresses by VRRP
 	// NoProtocol are virtual servers for which keepalived.conf has no protocol. The services take TCP; keepalived takes
@@ -47,7 +47,7 @@ type Note struct {
 	Origin  sources.Origin
 	Service string // the service's full name; "" if it is about none, or about one that is not imported
 	Message string
-	Changes bool // traffic would flow otherwise than it did
+	Danger  Danger
 }
 
 // message returns the text of a note. What comes from the configuration is in the arguments: secrets are left
@@ -65,7 +65,10 @@ func message(format string, args ...any) string {
 }
 
 // String is "file:line: message", on one line.
-func (n Note) String() string { return n.Origin.String() + ": " + printable(n.Message) }
+func (n Note) String() string { return n.Origin.String() + ": " + n.Text() }
+
+// Text is the message on one line.
+func (n Note) Text() string { return printable(n.Message) }
 
 // Open returns the files that a pattern names, for configurations that include others. A
 // relative pattern is relative to the file that includes it.

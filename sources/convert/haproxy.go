@@ -64,7 +64,7 @@ func (h *haproxy) read(f File) error {
 		case strings.HasPrefix(words[0], "."):
 			if words[0] == ".if" || words[0] == ".elif" || words[0] == ".else" {
 				h.notes = append(h.notes, Note{Origin: at, Message: words[0] + ": no condition is evaluated, all branches are read",
-					Changes: true})
+					Danger: Feature})
 			}
 		case isSection(words[0]):
 			if open, err = h.section(at, words, defaults); err != nil {

@@ -29,7 +29,7 @@ func (h *haproxy) frontend(s *section) error {
 			v := virtual{name: s.name, at: s.at, addr: a, protocol: sources.TCP, hides: true}
 			v.haproxy(h, s, servers)
 			if j == 0 && len(l.words) > 2 {
-				v.noteChange(l.at, "bind: svcproxy does not have the options behind the address")
+				v.noteDanger(dangerOfBind(l), l.at, "bind: svcproxy does not have the options behind the address")
 			}
 			h.virtuals = append(h.virtuals, v)
 		}
@@ -43,7 +43,7 @@ func (h *haproxy) frontend(s *section) error {
 // leave notes that a frontend, or a part of it, is not imported.
 func (h *haproxy) leave(s *section, at sources.Origin, format string, args ...any) {
 	text := message("%s %s: ", s.kind, s.name) + message(format, args...)
-	h.notes = append(h.notes, Note{Origin: at, Message: text, Changes: true})
+	h.notes = append(h.notes, Note{Origin: at, Message: text, Danger: Feature})
 }
 
 // backend returns the section with the servers of a frontend, or nil if the frontend cannot be imported.
@@ -150,9 +150,10 @@ func hostOf(text string) string {
 func (v *virtual) haproxy(h *haproxy, front, servers *section) {
 	v.balance(servers)
 	v.servers(servers, haproxyCheckOf(v, servers))
+	taken := v.admit(front, servers)
 	for _, s := range []*section{front, servers} {
 		if s == front || front != servers {
-			v.rest(h, s, servers)
+			v.rest(h, s, servers, taken)
 		}
 	}
 }
@@ -185,18 +186,43 @@ var changing = []string{
 	"rate-limit", "server-template", "stick", "source", "external-check", "server",
 }
 
-// rest notes the lines that have no counterpart. Those of defaults belong to no service.
-func (v *virtual) rest(h *haproxy, s, servers *section) {
+// dangerOf is what is lost with a line.
+func dangerOf(l *statement) Danger {
+	switch word := l.words[0]; {
+	case rejects(l):
+		return Access
+	case word == "source", word == "tcp-request" && l.value(2) == "expect-proxy":
+		return Server
+	case slices.Contains(changing, word):
+		return Feature
+	}
+	return Irrelevant
+}
+
+// dangerOfBind is what is lost with the options of a bind line.
+func dangerOfBind(l *statement) Danger {
+	switch {
+	case slices.Contains(l.words, "interface"): // it takes clients of one link
+		return Access
+	case slices.Contains(l.words, "accept-proxy"):
+		return Server
+	}
+	return Feature
+}
+
+// rest notes the lines that have no counterpart and are not taken. Those of defaults belong to no service.
+func (v *virtual) rest(h *haproxy, s, servers *section, taken map[*statement]bool) {
 	for i := range s.lines {
 		l := &s.lines[i]
 		switch word := l.words[0]; {
-		case slices.Contains(handled, word), word == "server" && s == servers, word == "use_backend" && len(l.words) == 2:
+		case taken[l], slices.Contains(handled, word), word == "server" && s == servers:
+			continue
+		case word == "use_backend" && len(l.words) == 2:
 			continue
 		case isCheckOption(l), word == "timeout" && (l.value(1) == "check" || l.value(1) == "connect"):
 			continue
 		}
-		n := Note{Origin: l.at, Message: title(l) + ": svcproxy does not have it"}
-		n.Changes = slices.Contains(changing, l.words[0])
+		n := Note{Origin: l.at, Message: title(l) + ": svcproxy does not have it", Danger: dangerOf(l)}
 		switch l.words[0] {
 		case "timeout": // client, server, queue, tunnel
 			n.Message = title(l) + ": the timeouts of IPVS count, see table ipvs of svcproxy.toml"

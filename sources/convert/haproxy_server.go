@@ -50,6 +50,9 @@ on-error on-marked-up pool-max-conn proto proxy-v2-options redir resolve-net res
 send-proxy send-proxy-v2 send-proxy-v2-ssl send-proxy-v2-ssl-cn shard sni socks4 source ssl-max-ver ssl-min-ver stick
 tcp-ut tfo track usesrc verifyhost ws`)
 
+// seenByServer are those of otherOptions without which a server gets other bytes, or another client's address.
+var seenByServer = wordSet("alpn proto sni socks4 source usesrc")
+
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
 	for word := range strings.FieldsSeq(text) {
@@ -107,13 +110,17 @@ func (v *virtual) server(l *statement, defaults []string, check *haproxyCheck) (
 		r.weight = uint32(n)
 	}
 	if o["ssl"] != "" {
-		v.noteChange(l.at, "server option ssl: svcproxy does not encrypt, the server gets what the client sends")
+		v.noteDanger(Server, l.at, "server option ssl: svcproxy does not encrypt, the server gets what the client sends")
 	}
 	if o["verify"] == "required" {
 		v.note(l.at, "verify required: set verify and caFile of the health check")
 	}
 	if len(others) > 0 {
-		v.noteChange(l.at, "server options %s: svcproxy does not have them", strings.Join(others, ", "))
+		danger := Feature
+		if slices.ContainsFunc(others, func(o string) bool { return seenByServer[o] || strings.HasPrefix(o, "send-proxy") }) {
+			danger = Server
+		}
+		v.noteDanger(danger, l.at, "server options %s: svcproxy does not have them", strings.Join(others, ", "))
 	}
 	switch a, err := netip.ParseAddr(hostOf(o["addr"])); {
 	case o["check"] == "":

@@ -210,7 +210,7 @@ func (p *ipvsadm) addVirtual(at sources.Origin, o map[string][]string) error {
 	}
 	leave := func(why string) error {
 		p.index[name] = -1
-		p.notes = append(p.notes, Note{Origin: at, Message: why, Changes: true})
+		p.notes = append(p.notes, Note{Origin: at, Message: why, Danger: Feature})
 		return nil
 	}
 	switch {

@@ -93,7 +93,7 @@ func (k *keepalived) note(at sources.Origin, format string, args ...any) {
 // change is a note about something that makes traffic flow otherwise.
 func (k *keepalived) change(at sources.Origin, format string, args ...any) {
 	k.note(at, format, args...)
-	k.notes[len(k.notes)-1].Changes = true
+	k.notes[len(k.notes)-1].Danger = Feature
 }
 
 // virtualServer reads a virtual server, or one for each address and port of its group. One that cannot be

@@ -47,7 +47,7 @@ type keepalivedTree struct {
 }
 
 func (t *keepalivedTree) note(at sources.Origin, format string, args ...any) {
-	t.notes = append(t.notes, Note{Origin: at, Message: message(format, args...), Changes: true})
+	t.notes = append(t.notes, Note{Origin: at, Message: message(format, args...), Danger: Feature})
 }
 
 // pass notes a part that keepalived reads and import does not.

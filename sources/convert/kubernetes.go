@@ -29,20 +29,23 @@ func readKubernetes(f File) (Result, error) {
 		if p.Service != "" {
 			message = "Service " + p.Service + ": " + message
 		}
-		changes := !strings.HasSuffix(p.Message, manifest.OtherFamily)
-		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Changes: changes})
+		danger := Feature
+		if strings.HasSuffix(p.Message, manifest.OtherFamily) {
+			danger = Irrelevant
+		}
+		r.Notes = append(r.Notes, Note{Origin: p.Origin, Service: p.Service, Message: message, Danger: danger})
 	}
 	for _, s := range t.Services.All() {
 		again, _, _ := file.Decode("", []byte(file.Encode(s, file.KubernetesWords)))
 		if again.Services.Len() == 1 && !reflect.DeepEqual(ports(*s), ports(*again.Services.At(0))) {
 			r.Notes = append(r.Notes, Note{
-				Origin: s.Origin, Service: s.FullName(), Changes: true,
+				Origin: s.Origin, Service: s.FullName(), Danger: Feature,
 				Message: "some endpoints serve only some of the ports: a services file has all endpoints serve all ports",
 			})
 		}
 		if again.Services.Len() == 1 && !reflect.DeepEqual(hints(*s), hints(*again.Services.At(0))) {
 			r.Notes = append(r.Notes, Note{
-				Origin: s.Origin, Service: s.FullName(), Changes: true,
+				Origin: s.Origin, Service: s.FullName(), Danger: Feature,
 				Message: "hints of endpoints: a services file has none, so zone and nodeName of the endpoints count",
 			})
 		}

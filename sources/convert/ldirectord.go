@@ -110,7 +110,7 @@ func (l *ldirectord) virtual(at sources.Origin, value string, ipv6 bool) error {
 		}
 		l.skip = true
 		l.notes = append(l.notes, Note{
-			Origin: at, Message: "virtual: import looks up no names, write the address and port in numbers", Changes: true,
+			Origin: at, Message: "virtual: import looks up no names, write the address and port in numbers", Danger: Feature,
 		})
 		return nil
 	}

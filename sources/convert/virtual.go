@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -29,6 +28,7 @@ type virtual struct {
 	noProtocol bool
 	flags      sources.SchedulerFlags // of sh and mh, without FlagsGiven
 	weight     uint32                 // of backends that give none
+	ranges     []netip.Prefix         // clients that may connect; nil = all
 	hides      bool                   // backends see an address of this node, not the client's
 	forward    sources.Forward
 	check      *sources.HealthCheck   // what settle makes of those of the backends
@@ -60,8 +60,13 @@ func (v *virtual) note(at sources.Origin, format string, args ...any) {
 
 // noteChange adds a note about something that makes traffic flow otherwise.
 func (v *virtual) noteChange(at sources.Origin, format string, args ...any) {
+	v.noteDanger(Feature, at, format, args...)
+}
+
+// noteDanger adds a note about something dangerous.
+func (v *virtual) noteDanger(d Danger, at sources.Origin, format string, args ...any) {
 	v.note(at, format, args...)
-	v.notes[len(v.notes)-1].Changes = true
+	v.notes[len(v.notes)-1].Danger = d
 }
 
 // setScheduler takes a scheduler of IPVS, if it is one that svcproxy has.
@@ -276,13 +281,13 @@ func groupsOf(r *Result, virtuals []virtual) (groups [][]virtual) {
 		v := &virtuals[i]
 		v.complete()
 		if at, taken := first[port{v.addr, v.protocol}]; taken && v.mark == 0 {
-			r.Notes = append(r.Notes, Note{Origin: v.at, Changes: true,
+			r.Notes = append(r.Notes, Note{Origin: v.at, Danger: Feature,
 				Message: fmt.Sprintf("%s: it is there twice, first at %s", v.what(), at)})
 			continue
 		}
 		if len(v.reals) == 0 && v.lost > 0 {
 			r.Notes = append(append(r.Notes, v.notes...), Note{
-				Origin: v.at, Changes: true,
+				Origin: v.at, Danger: Feature,
 				Message: fmt.Sprintf("%s: none of its backends can be imported, so it is not served", v.what()),
 			})
 			continue
@@ -306,18 +311,6 @@ func (v *virtual) what() string {
 		return fmt.Sprintf("firewall mark %d", v.mark)
 	}
 	return "virtual server " + v.addr.String()
-}
-
-func (r *Result) sortNotes() {
-	sources.SortStableFunc(r.Notes, func(a, b Note) int {
-		return cmp.Or(cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
-	})
-	seen := map[Note]bool{} // ports of one service have the same lines
-	r.Notes = slices.DeleteFunc(r.Notes, func(n Note) bool {
-		twice := seen[n]
-		seen[n] = true
-		return twice
-	})
 }
 
 // joins returns what virtual servers must have in common to be ports of one service; "" if one stands alone:
@@ -360,6 +353,7 @@ func service(g []virtual) sources.Service {
 	}
 	if first.hides {
 		s.Type, s.ClusterIPs, s.LoadBalancerIPs = sources.LoadBalancer, nil, []sources.VIP{{Addr: first.addr.Addr()}}
+		s.SourceRanges = first.ranges
 	}
 	if first.affinity > 0 {
 		s.Affinity, s.AffinityTimeout = sources.AffinityClientIP, first.affinity
