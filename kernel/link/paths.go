@@ -46,7 +46,7 @@ func (p *Paths) Close() { p.handle.Close() }
 
 // refusals are the errors with which the kernel answers a question about a route
 // (net/ipv4/fib_semantics.c, fib_props). For a source that should not come in by a device it is
-// EXDEV by rp_filter, and EINVAL for an address that no other host may have.
+// EXDEV by rp_filter in Linux 6.1.
 var refusals = map[unix.Errno]kernel.RouteKind{
 	unix.ENETUNREACH: kernel.Unreachable, unix.EHOSTUNREACH: kernel.Unreachable, unix.EACCES: kernel.Prohibited,
 	unix.EXDEV: kernel.Forged,
@@ -71,7 +71,7 @@ func (p *Paths) Hop(q kernel.Path) (kernel.Hop, error) {
 			return kernel.Hop{Kind: kind}, nil
 		}
 		if errno == unix.EINVAL {
-			return kernel.Hop{Kind: invalid(q)}, nil
+			return kernel.Hop{Kind: p.invalid(q)}, nil
 		}
 	}
 	if err != nil {
@@ -83,13 +83,15 @@ func (p *Paths) Hop(q kernel.Path) (kernel.Hop, error) {
 	return p.hop(q, &routes[0])
 }
 
-// invalid is what EINVAL means: a blackhole for the node's own packets, else mostly a source that
-// no other host may have.
-func invalid(q kernel.Path) kernel.RouteKind {
-	if q.In == "" {
-		return kernel.Blackhole
+// invalid is what EINVAL means: a blackhole; or for what comes in a forged source, which Linux 6.18 does not tell from
+// it. A source is expected where the way to it leaves.
+func (p *Paths) invalid(q kernel.Path) kernel.RouteKind {
+	if q.In != "" {
+		if to, err := p.Hop(kernel.Path{Dst: q.Src}); err != nil || to.Kind != kernel.Unicast || to.Link != q.In {
+			return kernel.Forged
+		}
 	}
-	return kernel.Forged
+	return kernel.Blackhole
 }
 
 func (p *Paths) hop(q kernel.Path, r *netlink.Route) (h kernel.Hop, err error) {

@@ -46,7 +46,7 @@ svcproxy the running svcproxy answers.`,
 			{Code: cli.OK, When: "a backend gets the packet"},
 			{Code: cli.Failed, When: "no backend gets it"},
 			{Code: cli.Permission, When: "rights are missing, and no svcproxy runs that could answer"},
-			{Code: cli.Degraded, When: "some backends do not get it, or rules that cannot be judged decide"},
+			{Code: cli.Degraded, When: "some backends do not get it, all are down, or rules that cannot be judged decide"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
 	}
@@ -227,6 +227,6 @@ func (c *explainCommand) mode(ctx context.Context, s *daemon.Setup, f *explain.F
 	if err != nil {
 		return s.Mode()
 	}
-	f.Health = daemon.HealthWords(st)
+	f.Health = daemon.HealthOf(st)
 	return st.Daemon.Mode
 }

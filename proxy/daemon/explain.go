@@ -18,7 +18,7 @@ func (d *daemon) explain(ctx context.Context, q explain.Question) (explain.Resul
 	if d.listeners != nil {
 		return nil, ErrNotExplained
 	}
-	f := explain.Facts{Fronts: d.console.frontends(), Health: HealthWords(d.console.reader.Checks(ctx, nil))}
+	f := explain.Facts{Fronts: d.console.frontends(), Health: HealthOf(d.console.reader.Checks(ctx, nil))}
 	var err error
 	if f.Kernel, err = d.readKernel(ctx); err != nil {
 		return nil, err
@@ -35,15 +35,15 @@ func (d *daemon) explain(ctx context.Context, q explain.Question) (explain.Resul
 	return explain.Ask(f, q)
 }
 
-// HealthWords says in words what health checks and orders made of endpoints.
-func HealthWords(st status.Status) map[explain.Endpoint]string {
-	words := map[explain.Endpoint]string{}
+// HealthOf returns what health checks and orders made of endpoints.
+func HealthOf(st status.Status) map[explain.Endpoint]explain.Health {
+	all := map[explain.Endpoint]explain.Health{}
 	for i := range st.Services {
 		for _, e := range st.Services[i].Endpoints {
 			if proto, err := kernel.ParseProto(e.Protocol); err == nil && e.Health != nil {
-				words[explain.Endpoint{Proto: proto, Addr: e.Address}] = e.Health.Text
+				all[explain.Endpoint{Proto: proto, Addr: e.Address}] = explain.Health{Text: e.Health.Text, Down: e.Health.Down()}
 			}
 		}
 	}
-	return words
+	return all
 }

@@ -49,7 +49,8 @@ const (
 // fates is the only list of the fates with their meaning.
 var fates = screen.Terms[Fate]{
 	{Word: Served, Meaning: "a backend gets it", Style: screen.Good},
-	{Word: Unsure, Meaning: "a backend gets it if rules that cannot be judged accept it", Style: screen.Warn},
+	{Word: Unsure, Meaning: "a backend gets it, if rules that cannot be judged accept it; or all backends are down",
+		Style: screen.Warn},
 	{Word: Partly, Meaning: "some backends get it; what is sent to others is lost", Style: screen.Warn},
 	{Word: Refused, Meaning: "the client gets an error at once", Style: screen.Bad},
 	{Word: Dropped, Meaning: "it is lost, and the client waits", Style: screen.Bad},
@@ -132,6 +133,7 @@ type Backend struct {
 	Lost string `json:"lost,omitempty"`
 
 	ifReply  bool   // what the reply does depends on another host
+	down     bool   // its health checks say so
 	followed bool   // the tracer followed the packet to it
 	byRules  bool   // it has no weight of its own
 	mark     uint32 // of the packet on its way to it

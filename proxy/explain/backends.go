@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -81,7 +82,8 @@ func (x *explainer) backends() {
 	}
 	for i := range x.a.Backends {
 		b := &x.a.Backends[i]
-		b.Health = x.Health[Endpoint{x.key.Proto, b.Address}]
+		health := x.Health[Endpoint{x.key.Proto, b.Address}]
+		b.Health, b.down = health.Text, health.Down
 		x.way(b)
 		x.step(stageBackend, "%s", b.text())
 		x.a.Steps[len(x.a.Steps)-1].Wrong = b.Lost != ""
@@ -178,6 +180,9 @@ func (x *explainer) way(b *Backend) {
 		}
 	}
 	h, ok := x.hop(kernel.Path{Dst: b.Address.Addr()})
+	if ok && h.Kind == kernel.Unicast && x.p.In != "" && !x.served() {
+		h = x.sentOnBy(b, h)
+	}
 	switch {
 	case !ok:
 		return
@@ -185,7 +190,7 @@ func (x *explainer) way(b *Backend) {
 		b.Link = "lo"
 		return
 	case h.Kind != kernel.Unicast:
-		b.Lost = fmt.Sprintf("this node has no route to %s (%s)", b.Address.Addr(), h.Kind)
+		b.Lost = cmp.Or(b.Lost, fmt.Sprintf("this node has no route to %s (%s)", b.Address.Addr(), h.Kind))
 		return
 	}
 	b.Link, b.Gateway, b.Neighbor = h.Link, h.Gateway, h.Neighbor
@@ -199,6 +204,25 @@ func (x *explainer) way(b *Backend) {
 		}
 		b.Lost = fmt.Sprintf("%s did not answer on %s when it was last asked for", next, h.Link)
 	}
+}
+
+// sentOnBy is the way to a backend of a packet that rules of nat send on: it is routed as one that came in, and
+// forwarded only if its link is. IPVS sends packets as the node's own, without a source.
+func (x *explainer) sentOnBy(b *Backend, own kernel.Hop) kernel.Hop {
+	src, dst := x.p.Src.Addr(), b.Address.Addr()
+	if name := x.notForwarding(dst, x.p.In); name != "" {
+		b.Lost = name + " is 0: this node sends no packet of a client on"
+		return own
+	}
+	h, ok := x.hop(kernel.Path{Src: src, Dst: dst, In: x.p.In})
+	switch {
+	case !ok || h.Kind == kernel.Forged: // the step about the arrival says so
+		return own
+	case h.Kind != kernel.Unicast && h.Kind != kernel.LocalRoute:
+		b.Lost = fmt.Sprintf("this node has no route from %s by %s to %s (%s)", src, x.p.In, dst, h.Kind)
+	}
+	h.Source = own.Source
+	return h
 }
 
 // methods are the forwarding methods that leave a packet as it is.

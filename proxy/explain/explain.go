@@ -134,6 +134,11 @@ func (x *explainer) arrival() {
 			x.end(Dropped, fmt.Sprintf("dropped by the kernel's check of sources (rp_filter): %s should not come in by %s",
 				x.p.Src.Addr(), x.p.In))
 		}
+		if ok && (h.Kind == kernel.Prohibited || h.Kind == kernel.Blackhole) {
+			x.wrong(stageRoute, "a route or routing rule of this node stops %s to %s (%s)", x.p.Src.Addr(), dst, h.Kind)
+			x.end(Dropped, fmt.Sprintf("dropped by a route or routing rule: %s from %s by %s is %s", dst, x.p.Src.Addr(), x.p.In,
+				h.Kind))
+		}
 	}
 	by := x.local(dst)
 	if by == "" {

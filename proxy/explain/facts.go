@@ -14,9 +14,8 @@ type Facts struct {
 	Kernel kernel.Observed // sorted
 	// Fronts is what the sources want this node to serve; nil if that is not known.
 	Fronts *frontend.Frontends
-	// Health says in words what health checks and the operator's orders made of
-	// endpoints; nil without a daemon that answers.
-	Health map[Endpoint]string
+	// Health is what health checks and the operator's orders made of endpoints; nil without a daemon that answers.
+	Health map[Endpoint]Health
 	// Network is nil for a kernel that is known from a text alone.
 	Network Network
 	// Connection returns what the kernel keeps of a client's connection; nil if it is not known.
@@ -33,6 +32,12 @@ type Facts struct {
 type Endpoint struct {
 	Proto kernel.Proto
 	Addr  netip.AddrPort
+}
+
+// Health is what health checks and the operator's orders made of an endpoint.
+type Health struct {
+	Text string // in words
+	Down bool   // it does not answer its checks; in a panic it gets connections nevertheless
 }
 
 // Network answers questions about this node's kernel that a reading does not answer.

@@ -54,21 +54,13 @@ func (x *explainer) reply(b *Backend) {
 		b.Reply = "goes to the node itself"
 		return
 	}
-	if h, ok := x.hop(kernel.Path{Dst: client}); ok && h.Kind != kernel.Unicast && h.Kind != kernel.LocalRoute {
-		b.Reply = fmt.Sprintf("this node has no route to %s (%s)", client, h.Kind)
-		b.Lost = b.Reply
-		return
-	}
-	if here {
-		b.Reply = "leaves from the node itself"
-		return
-	}
-	if name := x.notForwarding(b); name != "" {
-		b.Reply = name + " is 0: this node sends no reply on to its client"
-		b.Lost = b.Reply
+	if b.Lost = x.unroutable(b, here); b.Lost != "" {
+		b.Reply = b.Lost
 		return
 	}
 	switch {
+	case here:
+		b.Reply = "leaves from the node itself"
 	case b.Masqueraded:
 		b.Reply = "comes back to this node, whose address is its destination"
 	case x.direct(backend, client) != "":
@@ -142,14 +134,43 @@ func (x *explainer) direct(backend, client netip.Addr) string {
 	return ""
 }
 
-// notForwarding returns the kernel parameter that keeps replies from being forwarded, ""
-// if none does. IPv4 has one for each device that packets come in by.
-func (x *explainer) notForwarding(b *Backend) string {
+// unroutable says why this node does not send replies of a backend on to the client, "" if it does. Replies of another
+// host are routed as what came in from it. IPVS then asks for the way of the VIP's own packets (ip_vs_route_me_harder).
+func (x *explainer) unroutable(b *Backend, here bool) string {
+	client := x.p.Src.Addr()
+	if h, ok := x.hop(kernel.Path{Dst: client}); ok && h.Kind != kernel.Unicast && h.Kind != kernel.LocalRoute {
+		return fmt.Sprintf("this node has no route to %s (%s)", client, h.Kind)
+	}
+	if here {
+		return ""
+	}
+	if name := x.notForwarding(b.Address.Addr(), b.Link); name != "" {
+		return name + " is 0: this node sends no reply on to its client"
+	}
+	ways := []kernel.Path{{Src: b.Address.Addr(), Dst: client, In: b.Link}}
+	if x.served() {
+		ways = append(ways, kernel.Path{Src: x.p.Dst.Addr(), Dst: client})
+	}
+	for _, q := range ways {
+		switch h, ok := x.hop(q); {
+		case !ok || h.Kind == kernel.Unicast || h.Kind == kernel.LocalRoute:
+		case h.Kind == kernel.Forged:
+			return fmt.Sprintf("the kernel does not expect %s at %s (rp_filter), and drops its replies", q.Src, q.In)
+		default:
+			return fmt.Sprintf("this node has no route from %s to %s (%s)", q.Src, client, h.Kind)
+		}
+	}
+	return ""
+}
+
+// notForwarding returns the kernel parameter that keeps what comes in by a link from being forwarded, ""
+// if none does. IPv4 has one for each device.
+func (x *explainer) notForwarding(a netip.Addr, link string) string {
 	name := kernel.ForwardingIPv6
-	if b.Address.Addr().Is4() {
+	if a.Is4() {
 		name = "net.ipv4.ip_forward"
-		if x.Network != nil && b.Link != "" {
-			name = "net.ipv4.conf." + strings.ReplaceAll(b.Link, ".", "/") + ".forwarding"
+		if x.Network != nil && link != "" {
+			name = "net.ipv4.conf." + strings.ReplaceAll(link, ".", "/") + ".forwarding"
 		}
 	}
 	if x.sysctl(name) == "0" {

@@ -179,16 +179,16 @@ func parseNetwork(t *testing.T, text string) network {
 	return n
 }
 
-func parseHealth(t *testing.T, text string) map[explain.Endpoint]string {
+func parseHealth(t *testing.T, text string) map[explain.Endpoint]explain.Health {
 	t.Helper()
-	known := map[explain.Endpoint]string{}
+	known := map[explain.Endpoint]explain.Health{}
 	for line := range strings.Lines(text) {
 		words := strings.SplitN(strings.TrimSpace(line), " ", 3)
 		proto, err := kernel.ParseProto(words[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		known[explain.Endpoint{Proto: proto, Addr: netip.MustParseAddrPort(words[1])}] = words[2]
+		known[explain.Endpoint{Proto: proto, Addr: netip.MustParseAddrPort(words[1])}] = explain.Health{Text: words[2], Down: strings.HasPrefix(words[2], "down ")}
 	}
 	return known
 }

@@ -33,7 +33,7 @@ func (x *explainer) conclude() {
 // balanced is the sentence for a packet that backends get, or lose.
 func (x *explainer) balanced() {
 	var works, lost, holders []string
-	why, depends, silent := "", false, false
+	why, depends, silent, down := "", false, false, true
 	fate, word := Refused, "refused"
 	for _, b := range x.a.Backends {
 		switch {
@@ -48,7 +48,7 @@ func (x *explainer) balanced() {
 			}
 		default:
 			works = append(works, b.share())
-			depends, silent = depends || b.ifReply, silent || x.silent(&b)
+			depends, silent, down = depends || b.ifReply, silent || x.silent(&b), down && b.down
 			if b.Forward != "" && !slices.Contains(holders, b.holder()) {
 				holders = append(holders, b.holder())
 			}
@@ -58,7 +58,11 @@ func (x *explainer) balanced() {
 	for _, d := range x.doubts {
 		conditions = append(conditions, d.String())
 	}
-	text := "served by " + sources.Few(works, 4) + x.sources()
+	text := "served by "
+	if down {
+		text += "backends that are all down: "
+	}
+	text += sources.Few(works, 4) + x.sources()
 	if silent {
 		text += ", without replies"
 	}
@@ -76,7 +80,7 @@ func (x *explainer) balanced() {
 		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, sources.Few(lost, 4), why))
 		return
 	}
-	if len(x.doubts) > 0 {
+	if len(x.doubts) > 0 || down {
 		x.end(Unsure, text)
 	}
 	x.end(Served, text)
@@ -195,7 +199,7 @@ func (x *explainer) takenOut(t *frontend.Target) string {
 			return ""
 		}
 	}
-	return x.Health[Endpoint{x.key.Proto, t.Addr}]
+	return x.Health[Endpoint{x.key.Proto, t.Addr}].Text
 }
 
 // ill says what health checks or orders made of the first endpoint that they took out, "" if there is none.

@@ -99,6 +99,11 @@ func (h *EndpointHealth) Up() bool {
 	return h.State == HealthState(health.Up.String()) || h.State == HealthState(health.Failing.String())
 }
 
+// Down reports whether its probes say that the endpoint does not answer.
+func (h *EndpointHealth) Down() bool {
+	return h.State == HealthState(health.Down.String()) || h.State == HealthState(health.Recovering.String())
+}
+
 // serves reports whether health and orders let the endpoint have connections.
 func (h *EndpointHealth) serves() bool {
 	return h.Cause == HealthCause(health.Serves.String()) || h.Cause == HealthCause(health.Spared.String())

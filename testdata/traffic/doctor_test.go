@@ -198,6 +198,7 @@ func (n node) networkFaults(t *testing.T) []nodeFault {
 		{name: "firewall of iptables", check: "firewall", text: "iptables filter INPUT: no rule accepts", come: tool("iptables -P INPUT DROP"), gone: tool("iptables -P INPUT ACCEPT"), more: true},
 		{name: "firewall of iptables-legacy", check: "firewall", text: "iptables-legacy filter FORWARD: no rule accepts", come: tool("iptables-legacy -P FORWARD DROP"), gone: tool("iptables-legacy -P FORWARD ACCEPT"), more: true, foreign: true},
 		{name: "no route", check: "routes", text: "10.2.1.10 of ", come: tool("ip route add unreachable 10.2.1.10"), gone: tool("ip route del unreachable 10.2.1.10")},
+		{name: "rule of routing", check: "packets", text: "no route from 10.2.1.10 to", come: tool("ip rule add from 10.2.1.0/24 prohibit"), gone: tool("ip rule del from 10.2.1.0/24 prohibit"), more: true},
 		{name: "no neighbour", check: "routes", text: "does not answer ARP", come: tool("ip neigh replace 10.2.1.10 dev pod1 nud failed"), gone: tool("ip neigh flush dev pod1")},
 	}
 }

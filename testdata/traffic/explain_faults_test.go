@@ -93,6 +93,8 @@ var nftFaults = []obstacle{
 	{name: "rule at forward", come: "forward", nft: "iifname pod1 tcp sport 7000 drop", want: "dropped", says: "gate at hook forward"},
 	{name: "rule at postrouting", come: "postrouting", nft: "oifname pod1 drop", want: "dropped", says: "gate at hook postrouting"},
 	{name: "rule about another client", come: "input", nft: "ip saddr 203.0.113.0/24 drop", want: "served", says: "10.2.1.10:7000"},
+	{name: "rule of routing, about replies", come: "ip rule add from 10.2.1.0/24 prohibit", gone: "ip rule del from 10.2.1.0/24 prohibit", want: "dropped", says: "no route from 10.2.1.10 to"},
+	{name: "rule of routing, about the VIP", come: "ip rule add from 10.96.0.30 blackhole", gone: "ip rule del from 10.96.0.30 blackhole", want: "dropped", says: "no route from 10.96.0.30 to"},
 	{name: "blackhole", come: "ip route add blackhole 10.2.1.10", gone: "ip route del blackhole 10.2.1.10", want: "dropped", says: "no route to 10.2.1.10"},
 }
 

@@ -36,6 +36,9 @@ func TestExplainLooksEverywhere(t *testing.T) {
 		{name: "verdict map", come: "prerouting", nft: "tcp dport vmap { 22 : accept, 6999-7001 : drop }", want: "dropped", says: "gate at hook prerouting"},
 		{name: "set of sources", come: "prerouting", nft: "ip saddr { 10.0.0.0/8, 192.0.2.0-192.0.2.255, 198.51.100.7 } tcp dport 7000 reject with tcp reset", want: "refused", says: "gate at hook prerouting"},
 		{name: "state that no packet has", come: "prerouting", nft: "ct state invalid drop; ct state vmap { established : accept, related : accept, untracked : drop }", want: "served", says: "10.2.1.10:7000"},
+		{name: "rule of routing, about replies", come: "ip rule add from 10.2.1.0/24 prohibit", gone: "ip rule del from 10.2.1.0/24 prohibit", want: "dropped", says: "no route from 10.2.1.10 to"},
+		{name: "rule of routing, about requests", come: "ip rule add iif uplink to 10.2.1.0/24 blackhole", gone: "ip rule del iif uplink to 10.2.1.0/24 blackhole", want: "dropped", says: "by uplink to 10.2.1.10 (blackhole)"},
+		{name: "no forwarding where it comes in", come: "sysctl -qw net.ipv4.conf.uplink.forwarding=0", gone: "sysctl -qw net.ipv4.conf.uplink.forwarding=1", want: "dropped", says: "net.ipv4.conf.uplink.forwarding is 0"},
 		{name: "a rule that cannot be judged", come: "prerouting", nft: "tcp dport 7000 limit rate over 100/second drop", want: "unsure", says: "nftables inet fw gate accepts it (1 rule it cannot judge)"},
 	}
 	for _, f := range list {

@@ -64,6 +64,9 @@ func TestTooFewEndpointsAreUp(t *testing.T) {
 	n.eventually(t, patience, "status few", "panic")
 	n.becomes(t, patience, true, open.real(1), open.real(2), open.real(3), few.real(2), few.real(3), half.real(2), half.real(3))
 	asks(open, "pod1", "pod2", "pod3")
+	if out, code, err := n.Command("explain", "open"); err != nil || code != 7 || !strings.Contains(out, ": served by backends that are all down: ") {
+		t.Errorf("explain: exit code %d, %v:\n%s", code, err, out)
+	}
 	asks(few, "pod1", "pod2", "pod3")
 	asks(half, "pod1", "pod2", "pod3")
 	asks(backup, "pod3")
