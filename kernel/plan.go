@@ -94,6 +94,15 @@ func (p Plan) String() string {
 	return b.String()
 }
 
+// Past is Summary after it was carried out.
+func (p Plan) Past() string {
+	if p.Empty() {
+		return "nothing to do"
+	}
+	add, change, remove := p.Counts()
+	return fmt.Sprintf("%d added, %d changed, %d removed", add, change, remove)
+}
+
 // warnings are Warnings and those about Others.
 func (p Plan) warnings() []string { return append(slices.Clone(p.Warnings), OtherLines(p.Others)...) }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -109,11 +111,27 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 	if !c.dryRun { // first, and whatever becomes of the rest: routing daemons may still send clients here
 		withdrawn = daemon.WithdrawFile(s.Config.Announce)
 	}
+	done := ""
 	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay},
-		c.print); err != nil || c.dryRun {
+		func(p kernel.Plan) error {
+			done = p.Past()
+			return c.show(p)
+		}); err != nil || c.dryRun {
 		return errors.Join(withdrawn, err)
 	}
+	if c.output != "json" {
+		fmt.Fprintln(c.Out, done)
+	}
 	return errors.Join(withdrawn, host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
+}
+
+// show prints the plan; without --dry-run its summary follows when it was carried out.
+func (c *cleanupCommand) show(p kernel.Plan) error {
+	if c.dryRun || c.output == "json" {
+		return c.print(p)
+	}
+	_, err := io.WriteString(c.Out, strings.TrimSuffix(p.String(), p.Summary()+"\n"))
+	return err
 }
 
 // checkRecord refuses the names of the last run's record if the device has addresses that

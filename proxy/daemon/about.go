@@ -34,7 +34,7 @@ func (d *daemon) about() status.Daemon {
 	return status.Daemon{
 		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(),
 		Mode: d.mode.Name(), ModeReason: d.modeReason,
-		ConfiguredMode: s.Config.Mode, Fallbacks: d.fallbacks,
+		ConfiguredMode: s.Config.Mode, Fallbacks: d.fallbacks, Files: s.Config.File.Paths,
 	}
 }
 

@@ -29,6 +29,8 @@ type Answer struct {
 	Unchecked []Unchecked `json:"unchecked"`
 	// Notes are worth knowing; nothing is wrong with them.
 	Notes []string `json:"notes"`
+	// Versions are those of the kernel and, if it answers, of svcproxy and its iptables.
+	Versions []string `json:"versions"`
 }
 
 // Finding is one thing that is wrong.
@@ -53,6 +55,7 @@ func Examine(f *Facts) Answer {
 	a := Answer{
 		Time: f.Machine.Now.UTC(), Configured: f.Configured, Running: f.Status != nil, Mode: f.Mode, Checks: len(checks),
 		Findings: []Finding{}, Unchecked: append([]Unchecked{}, f.Unchecked...), Notes: f.notes(),
+		Versions: f.versions(),
 	}
 	for _, l := range f.Machine.Lacks {
 		a.Unchecked = append(a.Unchecked, Unchecked{l.What, l.Why})
@@ -94,6 +97,9 @@ func (a Answer) String() string {
 	}
 	for _, n := range a.Notes {
 		fmt.Fprintf(&b, "  note: %s\n", n)
+	}
+	if len(a.Versions) > 0 {
+		fmt.Fprintf(&b, "  versions: %s\n", strings.Join(a.Versions, ", "))
 	}
 	b.WriteString(a.summary() + "\n")
 	return b.String()

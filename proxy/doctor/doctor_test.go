@@ -54,7 +54,7 @@ func healthy() *Facts {
 			Folders: []machine.Folder{{Path: "/var/lib/svcproxy", Exists: true, Mode: 0o755, UID: 999, Bytes: 1 << 30, BytesFree: 1 << 29, Inodes: 1e6, NodeFree: 1e5, Newest: now}},
 			Unit:    machine.Unit{Systemd: true, Installed: true, Enabled: true},
 		},
-		Mode: "ipvs", Configured: true, UserID: 999, Status: &status.Status{Daemon: status.Daemon{Started: now.Add(-24 * time.Hour)}},
+		Mode: "ipvs", Configured: true, UserID: 999, Status: &status.Status{Daemon: status.Daemon{Version: "0.1.0", Started: now.Add(-24 * time.Hour)}},
 		Kernel: &have, Want: &want, Fronts: frontend.List(table, node, frontend.Config{}),
 		Backends: []Backend{{Addr: real, Forward: sources.Masquerade, Hop: kernel.Hop{Kind: kernel.Unicast, Link: "eth0", Neighbor: "reachable"}, Service: "default/web"}},
 	}
@@ -65,7 +65,7 @@ func TestHealthyNode(t *testing.T) {
 	if len(a.Findings) > 0 || len(a.Unchecked) > 0 || len(a.Notes) > 0 {
 		t.Errorf("a healthy node:\n%s", a)
 	}
-	if text := a.String(); text != "nothing is wrong: 26 checks\n" {
+	if text := a.String(); text != "  versions: svcproxy 0.1.0, Linux 6.1.0-18-amd64\nnothing is wrong: 26 checks\n" {
 		t.Errorf("text: %q", text)
 	}
 	out, err := json.Marshal(a)
@@ -303,6 +303,7 @@ func TestUnchecked(t *testing.T) {
 	f.Machine.Lacks = []machine.Lack{{What: "processes of other users", Why: "/proc hides them"}}
 	want := `? not checked: the kernel's virtual servers: operation not permitted: run as root
 ? not checked: processes of other users: /proc hides them
+  versions: svcproxy 0.1.0, Linux 6.1.0-18-amd64
 nothing is wrong in what could be checked
 `
 	if got := Examine(f).String(); got != want {

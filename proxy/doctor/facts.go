@@ -136,6 +136,18 @@ func (f *Facts) moved(of func(machine.Counters) uint64) uint64 {
 	return after - before
 }
 
+// versions are those of the programs that serve, as far as they are known.
+func (f *Facts) versions() []string {
+	list := []string{}
+	if f.Status != nil {
+		list = append(list, "svcproxy "+f.Status.Daemon.Version, f.Status.Daemon.IPTables)
+	}
+	if f.Machine.Release != "" {
+		list = append(list, "Linux "+f.Machine.Release)
+	}
+	return slices.DeleteFunc(list, func(v string) bool { return v == "" })
+}
+
 // notes are what is worth knowing and not wrong.
 func (f *Facts) notes() []string {
 	notes := append([]string{}, f.Warnings...)

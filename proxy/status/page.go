@@ -36,15 +36,14 @@ func (p *page) columns(c *screen.Columns) {
 // overview writes the daemon, what is wrong, and a row for each service.
 func (p *page) overview() {
 	st := p.st
-	for _, text := range []string{p.daemon(), p.counts(), p.connections(), p.connSync(), p.health(), p.announced(),
-		p.lastSync(), p.lastChange()} {
-		if text != "" {
-			p.line(screen.Plain, "%s", text)
-		}
-	}
+	p.lines(p.daemon(), p.counts())
 	p.list("degraded", screen.Bad, st.Problems)
 	p.list("down", screen.Bad, st.Down)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
+	if len(st.Problems)+len(st.Down)+len(st.Faults) > 0 {
+		p.WriteString("\n")
+	}
+	p.lines(p.connections(), p.connSync(), p.health(), p.announced(), p.lastSync(), p.lastChange(), p.unused())
 	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
 	title := "announcements"
 	if len(st.Announced) > 0 && st.Announced[0].Moved {
@@ -65,14 +64,28 @@ func (p *page) overview() {
 	}
 }
 
+// lines writes lines, but for those that are empty.
+func (p *page) lines(texts ...string) {
+	for _, text := range texts {
+		if text != "" {
+			p.line(screen.Plain, "%s", text)
+		}
+	}
+}
+
+// unused says where services are written if there are none, and nothing is wrong.
+func (p *page) unused() string {
+	if len(p.st.Services)+len(p.st.Problems) > 0 || len(p.st.Daemon.Files) == 0 {
+		return ""
+	}
+	return "no services: write them to " + strings.Join(p.st.Daemon.Files, " or ") + ", see svcproxy-start(7)"
+}
+
 func (p *page) daemon() string {
 	d := p.st.Daemon
 	text := fmt.Sprintf("svcproxy %s on %s, up %s, mode %s", d.Version, d.Node, p.ago(d.Started), d.Mode)
 	if d.ModeReason != "" {
 		text += " (" + d.ModeReason + ")"
-	}
-	if d.IPTables != "" {
-		text += ", " + d.IPTables
 	}
 	return text
 }

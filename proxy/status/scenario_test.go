@@ -37,7 +37,7 @@ import (
 // mode is mode ipvs. With the file "fallback", "REASON (HINT)", it is mode iptables instead.
 func (s *stage) mode() (mode.Mode, status.Daemon) {
 	about := status.Daemon{
-		Version: "1.0.0", Node: "n1", PID: 4711, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)",
+		Version: "1.0.0", Node: "n1", PID: 4711, Mode: "ipvs", IPTables: "iptables v1.8.9 (nf_tables)", Files: []string{"/etc/svcproxy/services.toml"},
 		Config: status.Config{File: "/etc/svcproxy/svcproxy.toml"},
 	}
 	for _, f := range s.archive.Files {

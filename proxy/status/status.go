@@ -70,6 +70,8 @@ type Daemon struct {
 	AvailableMode string `json:"availableMode,omitempty"`
 	IPTables      string `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
 	Config        Config `json:"config"`
+	// Files are the patterns of services files.
+	Files []string `json:"files,omitempty"`
 	// Drain is the operator's order that sends load balancers away; nil without one.
 	Drain *NodeDrain `json:"drain,omitempty"`
 }
