@@ -11,12 +11,6 @@ import (
 // Plan is what plan.Diff found to do.
 type Plan struct {
 	Ops []Op
-	// Waves are parts of Ops that each make some VIPs serve, in their order. A plan that
-	// builds little has none.
-	Waves []Wave
-	// Stop, if not nil, is asked after each wave, with the number of ops that are over.
-	// If it says true, Apply leaves the rest to the next plan, which Diff makes anew.
-	Stop func(done int) bool
 	// Draining counts the real servers that wait until their connections end. Drains
 	// names them. Wake is the earliest of their deadlines, zero if there is none.
 	Draining int
@@ -46,10 +40,6 @@ type Plan struct {
 	// Warnings tell the operator what is left as it is, a line each.
 	Warnings []string
 }
-
-// Wave is a part of a plan. It ends before Ops[End]. VIPs is how many addresses have got
-// their first virtual server by then, in this wave and those before it.
-type Wave struct{ End, VIPs int }
 
 // Empty says whether there is nothing to do.
 func (p Plan) Empty() bool { return len(p.Ops) == 0 }

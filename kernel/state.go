@@ -37,6 +37,8 @@ type Policy struct {
 	// Hold keeps Diff from removing or draining anything, since not every source has
 	// delivered its table yet.
 	Hold bool
+	// More of what is wanted follows in later plans: Diff leaves teardown to them, see tearLater.
+	More bool
 	// DeleteUnknown makes Diff treat foreign virtual servers as owned, except those
 	// inside ExcludeCIDRs.
 	DeleteUnknown bool

@@ -35,7 +35,7 @@ type pace struct {
 	changed  bool      // something arrived that no sync has taken yet
 	answered bool      // so did answers of other hosts
 	replan   bool      // so did changes of health
-	more     bool      // the last plan stopped after a wave
+	more     bool      // the last plan left VIPs to the next one, which is due at once
 	causes   CauseSet  // of that sync, if so
 	failures int       // in a row
 	retry    time.Time // when the next sync after a failure is due; of use while there are failures
@@ -114,7 +114,10 @@ func (p pace) due() time.Time {
 			due = t
 		}
 	}
-	if p.changed || p.answered || p.replan || p.more {
+	if p.more {
+		return p.lastSync
+	}
+	if p.changed || p.answered || p.replan {
 		earlier(p.lastSync)
 	}
 	if p.overlay.After(p.lastSync) { // else the last sync applied it

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
-
-	"github.com/svcproxy/svcproxy/kernel"
 )
 
 // progress is how far the sync that is running has come. Other goroutines may read it.
@@ -16,15 +14,11 @@ type progress struct {
 	running atomic.Pointer[Running] // nil between two syncs
 	stages  atomic.Uint64           // stages of syncs that are over
 	timer   *time.Timer             // logs a sync that takes long
-	waved   atomic.Pointer[load]    // of the plan that is being carried out; nil if it has no waves
-	loaded  int                     // VIPs that the plans before it loaded which stopped after a wave
+	loaded  atomic.Pointer[loaded]  // by the end of the plan that is being carried out; nil if it loads all
 }
 
-// load is a plan that goes in waves, and the VIPs that were loaded before it.
-type load struct {
-	waves  []kernel.Wave
-	before int
-}
+// loaded is how far a load in several syncs is.
+type loaded struct{ vips, of int }
 
 // Running is a sync that is not over.
 type Running struct {
@@ -32,8 +26,8 @@ type Running struct {
 	Start time.Time
 	// Done of Of steps of its plan are over. Of is 0 before there is a plan.
 	Done, Of int
-	// VIPs of NewVIPs have their first virtual server by now, with those of plans that
-	// stopped after a wave. NewVIPs is 0 if the plan adds few.
+	// VIPs of NewVIPs have their first virtual server by the end of the sync, with those of earlier ones. NewVIPs is 0 if
+	// the table adds few.
 	VIPs, NewVIPs int
 }
 
@@ -55,22 +49,15 @@ func (g *progress) begin(cause Cause, start time.Time) (end func()) {
 	return func() {
 		g.timer.Stop()
 		g.running.Store(nil)
-		g.waved.Store(nil)
+		g.loaded.Store(nil)
 	}
 }
 
-// waves notes the waves of the plan that is to be carried out.
-func (g *progress) waves(w []kernel.Wave) { g.waved.Store(&load{w, g.loaded}) }
-
-// ended notes that a plan with waves is over, or has stopped after so many ops. The next plan continues the
-// count of VIPs.
-func (g *progress) ended(done int, stopped bool) {
-	l := g.waved.Load()
-	if l == nil || !stopped {
-		g.loaded = 0
-		return
+// load notes how many VIPs of a load have virtual servers by the end of this sync; of is 0 without a load.
+func (g *progress) load(vips, of int) {
+	if of > 0 {
+		g.loaded.Store(&loaded{vips, of})
 	}
-	g.loaded = l.before + loadedBy(l.waves, done)
 }
 
 // stage notes that a stage of the sync is over.
@@ -86,21 +73,10 @@ func (g *progress) now() *Running {
 	}
 	now, steps := *r, g.kernel.Progress()
 	now.Done, now.Of = steps.Done, steps.Of
-	if l := g.waved.Load(); l != nil && now.Of > 0 { // else the plan has not begun, or is over
-		now.VIPs, now.NewVIPs = l.before+loadedBy(l.waves, now.Done), l.before+l.waves[len(l.waves)-1].VIPs
+	if l := g.loaded.Load(); l != nil {
+		now.VIPs, now.NewVIPs = l.vips, l.of
 	}
 	return &now
-}
-
-// loadedBy returns how many VIPs are loaded when so many ops are done.
-func loadedBy(waves []kernel.Wave, done int) int {
-	vips := 0
-	for _, w := range waves {
-		if w.End <= done {
-			vips = w.VIPs
-		}
-	}
-	return vips
 }
 
 // logLong is what the timer does.

@@ -128,6 +128,7 @@ type Proxy struct {
 
 	// The rest belongs to the loop's goroutine.
 	pace      pace
+	load      load
 	reading   reading
 	merger    sources.Merger
 	prober    prober
@@ -200,6 +201,9 @@ func (p *Proxy) loop(ctx context.Context, ended <-chan error) error {
 		case <-p.requests.dump:
 			p.Log.Info("state", "text", p.reading.memory.String()+p.reading.have.String())
 		case now := <-timer.C:
+			if ctx.Err() != nil { // also in the middle of a load
+				return nil
+			}
 			if p.pace.due().After(now) {
 				p.pace.quickChecked(now, p.reading.quickCheck())
 				if p.programsChanged() {

@@ -96,42 +96,27 @@ func (m *reading) plan(ctx context.Context, want kernel.State, now kernel.Now) (
 }
 
 // apply applies a plan and brings the reading up to date. It returns the ops that
-// succeeded. If the plan stops after a wave, it loses the ops that are left. then is the
-// memory after the plan. full: all of the kernel was read for the plan.
+// succeeded. then is the memory after the plan. full: all of the kernel was read for the plan.
 func (m *reading) apply(
-	ctx context.Context, want kernel.State, todo *kernel.Plan, then kernel.Memory, full bool,
-) ([]kernel.Op, error) {
-	whole, over := *todo, len(todo.Ops)
-	if stop := todo.Stop; stop != nil {
-		todo.Stop = func(done int) bool {
-			stopped := stop(done)
-			if stopped {
-				over = done
-			}
-			return stopped
-		}
-	}
-	var err error
+	ctx context.Context, want kernel.State, todo kernel.Plan, then kernel.Memory, full bool,
+) (made []kernel.Op, err error) {
 	if !todo.Empty() {
-		err = m.kernel.Apply(ctx, *todo)
+		err = m.kernel.Apply(ctx, todo)
 	}
-	stopped := over < len(todo.Ops)
-	todo.Ops = todo.Ops[:over]
-	made := kernel.Done(todo.Ops, err)
-	m.memory = plan.After(m.memory, then, whole, over, err)
-	switch {
-	case err != nil:
-		m.valid = m.follow(made)
-		m.valid = m.valid && m.explains(err, full)
+	made = kernel.Done(todo.Ops, err)
+	m.memory = plan.After(m.memory, then, todo, err)
+	if err != nil {
+		m.valid = m.follow(made) && m.explains(err, full)
 		return made, err
-	case stopped:
+	}
+	m.refused = nil
+	if want.Policy.More {
 		m.valid = m.follow(made)
 		return made, nil
 	}
-	m.refused = nil
-	m.have, m.valid = plan.Applied(m.have, want, *todo)
+	m.have, m.valid = plan.Applied(m.have, want, todo)
 	m.done, m.asDone = m.have.State, true
-	return todo.Ops, nil
+	return made, nil
 }
 
 // follow brings what is known up to date after ops of a plan that was not carried out whole. It reports whether the

@@ -34,7 +34,7 @@ type Report struct {
 	Repairs []kernel.Op
 
 	Steps int // ops of the plan; a kept Snapshot has only this number
-	Left  int // ops that the plan left to the next sync, which follows at once: see stops
+	Left  int // VIPs that the plan left to the next sync, which follows at once: see plan.Next
 	// a *kernel.ApplyError, or why the sync failed before its plan: Plan then has what was done without a reading
 	Err error
 

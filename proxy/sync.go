@@ -121,9 +121,8 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 		return err
 	}
 	want := p.want(r)
-	var err error
-	var then kernel.Memory
-	if r.Plan, then, err = p.reading.plan(ctx, want, p.moment(r)); err != nil {
+	part, then, err := p.plan(ctx, want, r)
+	if err != nil {
 		return err
 	}
 	r.Repairs = p.reading.repairs(r.Plan.Ops)
@@ -132,7 +131,10 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.progress.stage()
 	p.next.Drains = r.Plan.Drains
 	p.prober.ask(ctx, &r.Plan, r.Start, p.pace.period)
-	return p.apply(ctx, want, then, r)
+	p.progress.load(p.load.begun-r.Left, p.load.begun)
+	err = p.apply(ctx, part, then, r)
+	p.load.done(part, &p.reading.have, r, err)
+	return err
 }
 
 // moment is when a sync began, and what other hosts have answered.
@@ -253,14 +255,8 @@ func (p *Proxy) apply(ctx context.Context, want kernel.State, then kernel.Memory
 	if making := plan.Making(have, owned, r.Plan.Ops); making != nil && p.Remember != nil {
 		p.Remember(kernel.Record{Made: making, Digests: plan.Digests(have, owned), Left: r.Plan.Left})
 	}
-	if r.Plan.Waves != nil {
-		p.progress.waves(r.Plan.Waves)
-		r.Plan.Stop = p.stops(ctx, r)
-	}
-	made, err := p.reading.apply(ctx, want, &r.Plan, then, r.Full)
-	r.Left = r.Steps - len(r.Plan.Ops)
-	r.Steps, r.Plan.Stop, r.Repairs = len(r.Plan.Ops), nil, among(r.Repairs, made)
-	p.progress.ended(r.Steps, r.Left > 0)
+	made, err := p.reading.apply(ctx, want, r.Plan, then, r.Full)
+	r.Repairs = among(r.Repairs, made)
 	p.prober.announce(ctx, plan.Claims(want.Policy, made), p.Log)
 	return err
 }
@@ -293,6 +289,7 @@ func (p *Proxy) recordOwned(ops []kernel.Op) {
 // conclude notes what the time of the next sync depends on.
 func (p *Proxy) conclude(now time.Time, r Report) {
 	p.pace.lastSync, p.pace.changed, p.pace.answered, p.pace.replan, p.asked = now, false, false, false, 0
+	loaded := p.pace.more && r.Left == 0 && r.Err == nil
 	p.pace.draining, p.pace.wake, p.pace.more, p.pace.causes = r.Plan.Draining > 0, r.Plan.Wake, r.Left > 0, 0
 	if r.Left > 0 {
 		p.pace.causes = r.Causes
@@ -306,6 +303,9 @@ func (p *Proxy) conclude(now time.Time, r Report) {
 	}
 	if r.Checked {
 		p.pace.checked(now, r.Full, func(most int) []plan.Shard { return plan.Shards(&p.reading.have.State, most) })
+	}
+	if loaded { // the last check saw little of it
+		p.pace.shards, p.pace.next = plan.Shards(&p.reading.have.State, p.pace.mostShards()), 0
 	}
 	if r.Differed {
 		p.pace.checkWhole()

@@ -13,7 +13,7 @@ const longestDeparture = time.Minute
 // unfinished lists what the loop goes on with after a sync, by itself and soon. A failed sync is in its error.
 func unfinished(r *Report, announced []announce.VIP) (lines []string) {
 	if r.Left > 0 {
-		lines = append(lines, fmt.Sprintf("%d steps are left to the next sync", r.Left))
+		lines = append(lines, fmt.Sprintf("%d VIPs are left to the next sync", r.Left))
 	}
 	for _, c := range r.Plan.Probes {
 		lines = append(lines, fmt.Sprintf("other hosts are asked about %s", c))

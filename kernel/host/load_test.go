@@ -153,16 +153,9 @@ func TestCosts(t *testing.T) {
 
 			w.reset(-1)
 			have = apply(t, k, state(tab, have.Node), have)
-			waves, total := 0, 0 // each ends a batch of every kind: see plan/waves.go
-			for _, n := range w.messages {
-				total += n
-			}
-			if total > 2000 {
-				waves = 4 + total/8000
-			}
 			for f := range w.sends {
 				n := w.messages[f]
-				if calls, most := w.sends[f]+w.receives[f], 2*((n+249)/250+4*waves)+8; calls > most {
+				if calls, most := w.sends[f]+w.receives[f], 2*((n+249)/250)+8; calls > most {
 					t.Errorf("load: %d system calls on family %d for %d messages, want at most %d", calls, f, n, most)
 				}
 			}

@@ -187,7 +187,7 @@ func realsOfRemoved(reals kernel.Reals, ops []kernel.Op) []kernel.Real {
 		}
 	}
 	gone := slices.Concat(each...)
-	if !slices.IsSortedFunc(gone, kernel.Real.Compare) { // as after waves
+	if !slices.IsSortedFunc(gone, kernel.Real.Compare) {
 		slices.SortFunc(gone, kernel.Real.Compare)
 	}
 	return gone

@@ -13,29 +13,17 @@ import (
 // Carry carries a plan out in its order and goes on past errors. kernel/host and
 // kernel/fake apply plans with it. apply gets neighbouring ops of kinds that go together
 // in one call, without those whose prerequisite failed. It returns an error for each op,
-// or nil if all succeeded. Between two waves p.Stop may leave the rest to another plan. The
-// error of Carry, if any, is a *kernel.ApplyError.
+// or nil if all succeeded. The error of Carry, if any, is a *kernel.ApplyError.
 func Carry(p kernel.Plan, n kernel.Names, together func(a, b kernel.Kind) bool, apply func([]kernel.Op) []error) error {
 	c := carrying{apply: apply}
 	c.Names, c.Ops, c.served = n, p.Ops, slices.SortedFunc(slices.Values(p.Served), netip.Addr.Compare)
-	waves := p.Waves
 	for start := 0; start < len(p.Ops); {
-		most := len(p.Ops)
-		if len(waves) > 0 {
-			most = waves[0].End
-		}
 		end, first := start+1, p.Ops[start].Object.Kind()
-		for end < most && together(first, p.Ops[end].Object.Kind()) {
+		for end < len(p.Ops) && together(first, p.Ops[end].Object.Kind()) {
 			end++
 		}
 		c.run(start, end)
 		start = end
-		if len(waves) == 0 || end < most {
-			continue
-		}
-		if waves = waves[1:]; p.Stop != nil && end < len(p.Ops) && p.Stop(end) {
-			break
-		}
 	}
 	return kernel.Failures(p.Ops, c.errs)
 }

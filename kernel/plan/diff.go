@@ -113,8 +113,6 @@ type differ struct {
 	draining       bool                // virtual servers of another mode drain
 	temps          int                 // temporary sets in use
 	waiting        map[netip.Addr]bool // VIPs that are not made local yet; nil if there are none
-	// the first ops of ClearFlows: because of earlier plans or of rules, not of virtual servers
-	flowsOfRules int
 }
 
 func (d *differ) add(p kernel.Phase, o kernel.Object) {
@@ -165,20 +163,42 @@ func (d *differ) warn() {
 	}
 }
 
-// collect orders the ops: by waves, or by phase.
+// collect orders the ops by phase.
 func (d *differ) collect() {
-	d.plan.Ops = d.ops
-	slots, n := d.waveSlots()
-	if slots == nil {
-		if slices.IsSorted(d.phases) { // most small plans
-			return
-		}
-		slots, n = make([]int32, len(d.ops)), int(kernel.NumPhases)
-		for i, p := range d.phases {
-			slots[i] = int32(p)
+	if d.want.Policy.More {
+		d.tearLater()
+	}
+	if d.plan.Ops = d.ops; slices.IsSorted(d.phases) { // most small plans
+		return
+	}
+	slots := make([]int32, len(d.ops))
+	for i, p := range d.phases {
+		slots[i] = int32(p)
+	}
+	arrange(d.ops, slots, int(kernel.NumPhases))
+}
+
+// fewLost is how many real servers may go with their virtual servers while more VIPs follow. The kernel keeps each of
+// them for two minutes and compares it with every real server that is added: 500 cost up to 20 us for each.
+const fewLost = 500
+
+// tearLater leaves teardown to a plan after which nothing follows, which finds it again: of virtual servers if they
+// have many real servers, and of what else a VIP has in any case, since it may become local in another way.
+func (d *differ) tearLater() {
+	lost, n := 0, 0
+	for _, k := range d.torn {
+		lost += len(d.have.Reals.Of(k))
+	}
+	for i, p := range d.phases {
+		f, isFlow := d.ops[i].Object.(kernel.Flow)
+		late := p >= kernel.RemoveAddrs ||
+			lost > fewLost && (p == kernel.RemoveVirtuals || isFlow && hasKey(d.torn, f.Key.Virtual))
+		if !late {
+			d.ops[n], d.phases[n] = d.ops[i], p
+			n++
 		}
 	}
-	arrange(d.ops, slots, n)
+	d.ops, d.phases = d.ops[:n], d.phases[:n]
 }
 
 // arrange orders ops by their slots, of which there are n. Ops of one slot keep their order. It works in place, since a

@@ -51,7 +51,7 @@ func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)
 func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 	if w.Type != kernel.BitmapPort {
 		w.MaxElem = max(w.MaxElem, uint32(len(entries)))
-		w.Size = uint32(len(entries))
+		w.Size = max(w.Size, uint32(len(entries)))
 	}
 	d.add(p, w)
 	build, _ := d.entryPhases(w.Name)
@@ -121,7 +121,7 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 // roomFor returns the largest number of entries of a set while a plan runs: the wanted
 // ones and the present ones.
 func roomFor(w, h kernel.Set, want, have []kernel.Entry) uint32 {
-	sum := uint32(len(want) + len(have))
+	sum := max(uint32(len(want)), w.Size) + uint32(len(have))
 	if w.Type == kernel.BitmapPort || sum <= h.MaxElem { // the usual case
 		return min(sum, h.MaxElem)
 	}

@@ -50,7 +50,6 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
 		w := world.New(t, foreign)
-		drawWaves(t)
 		if rapid.Bool().Draw(t, "served before") {
 			w.Sync(world.Wanted(world.DrawTable(t, "a")))
 			w.DrawConns()
@@ -88,7 +87,7 @@ func TestFailuresAreSafeAndHeal(t *testing.T) {
 				return err
 			})
 			after := w.Read()
-			w.Memory = plan.After(w.Memory, then, todo, len(todo.Ops), err)
+			w.Memory = plan.After(w.Memory, then, todo, err)
 			w.Memory.Owned = plan.Owned(&after, w.Memory.Owned)
 		}
 		for k := range tracked {

@@ -21,7 +21,6 @@ func (d *differ) diffFlows() {
 		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)},
 			backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
 	}
-	d.flowsOfRules = d.counts[kernel.ClearFlows]
 	switch {
 	case d.have.Relayed:
 		d.flowsFromIPVS()

@@ -29,21 +29,20 @@ func (d *differ) remember() kernel.Memory {
 
 // After returns the memory after a plan was applied. before is the memory that the plan was made with, and then the one
 // that Diff returned with it. Drains that the plan was to end by an op that failed go on, since only the memory of them
-// tells the next plan to try again, and so do flows. err is what Apply returned, done is how many ops were tried.
-func After(before, then kernel.Memory, p kernel.Plan, done int, err error) kernel.Memory {
-	left := p.Ops[done:]
-	if err != nil {
-		failed := undone(p.Ops[:done], err)
-		then.Cut, then.Unremoved = before.Cut, flowsOver(kernel.UDP, failed)
-		left = slices.Concat(failed, left)
+// tells the next plan to try again, and so do flows. err is what Apply returned.
+func After(before, then kernel.Memory, p kernel.Plan, err error) kernel.Memory {
+	if err == nil {
+		return then
 	}
+	failed := undone(p.Ops, err)
+	then.Cut, then.Unremoved = before.Cut, flowsOver(kernel.UDP, failed)
 	ends := map[kernel.RealKey]bool{}
-	for i := range left {
-		switch o := left[i].Object.(type) {
+	for i := range failed {
+		switch o := failed[i].Object.(type) {
 		case kernel.Flow:
 			ends[o.Key] = true
 		case kernel.Real:
-			ends[o.Key] = left[i].Verb == kernel.Remove
+			ends[o.Key] = failed[i].Verb == kernel.Remove
 		}
 	}
 	goOn := keep(before.Drains, func(x kernel.Drain) bool { return ends[x.Real] })

@@ -27,7 +27,6 @@ func TestDiffConverges(t *testing.T) {
 		foreign := world.Foreigners(t)
 		a, b := world.Wanted(world.DrawTable(t, "a")), world.Wanted(world.DrawTable(t, "b"))
 		w := world.New(t, foreign)
-		drawWaves(t)
 		w.Sync(a)
 		w.DrawConns()
 		w.Drift()
@@ -80,7 +79,6 @@ func TestEveryPrefixIsSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		foreign := world.Foreigners(t)
 		w := world.New(t, foreign)
-		drawWaves(t)
 		for _, label := range []string{"a", "b", "nothing"} {
 			var want kernel.State
 			if label != "nothing" {
@@ -253,7 +251,6 @@ func TestCutRemovesAtOnce(t *testing.T) {
 func TestAdvance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.New(t, world.Foreigners(t))
-		drawWaves(t)
 		a := world.Wanted(world.DrawTable(t, "a"))
 		w.Sync(a)
 		if rapid.Bool().Draw(t, "drift") {

@@ -92,7 +92,7 @@ add KUBE-VIRTUAL-SERVER 10.96.0.2,udp:53
 			failed.Failed = append(failed.Failed, &kernel.OpError{Index: i, Op: o, Err: errors.New("refused")})
 		}
 	}
-	memory := After(kernel.Memory{}, kernel.Memory{}, p, len(p.Ops), failed)
+	memory := After(kernel.Memory{}, kernel.Memory{}, p, failed)
 	if again, _ := Diff(want.State, after, memory, kernel.Now{}); !movesFlows(again) {
 		t.Errorf("flows of IPVS whose removal failed stay: %v", memory.Unremoved)
 	}

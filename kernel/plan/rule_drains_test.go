@@ -77,28 +77,10 @@ func TestRulesDrain(t *testing.T) {
 			for i, o := range p.Ops {
 				refused.Failed = append(refused.Failed, &kernel.OpError{Index: i, Op: o, Err: errors.New("refused")})
 			}
-			if failed := After(memory, then, p, len(p.Ops), refused).Drains; c.ops != nil != slices.Contains(failed, draining[0]) && !c.goes {
+			if failed := After(memory, then, p, refused).Drains; c.ops != nil != slices.Contains(failed, draining[0]) && !c.goes {
 				t.Errorf("known after a failure: %v", failed)
 			}
 		})
-	}
-}
-
-// A drain whose real server the plan removes goes on if the plan stopped before that.
-func TestDrainAfterAStop(t *testing.T) {
-	key := kernel.RealKey{
-		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.2:80"),
-	}
-	before := []kernel.Drain{{Real: key, Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	p := kernel.Plan{Ops: []kernel.Op{{Verb: kernel.Add, Object: kernel.Route{}}, {Verb: kernel.Remove, Object: kernel.Real{Key: key}}}}
-	after := func(done int) []kernel.Drain {
-		return After(kernel.Memory{Drains: before}, kernel.Memory{}, p, done, nil).Drains
-	}
-	if left := after(1); !slices.Equal(left, before) {
-		t.Errorf("after a stop: %v", left)
-	}
-	if done := after(2); done != nil {
-		t.Errorf("after the removal: %v", done)
 	}
 }
 

@@ -76,7 +76,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestConnectionsOfARemovedRealServerEnd
 		TestNoSchedulerRefusesWhileAnEndpointIsOut
 		TestNoSchedulerRefusesAfterATakeOver`},
-	{"ipvs", "loads in waves, which mode iptables does not", `
+	{"ipvs", "loads a table in parts, which mode iptables does not", `
 		TestServicesAreServedWhileATableIsLoaded`},
 	{"ipvs", "counts system calls to IPVS", `
 		TestAdoptionAndIdleChecksWriteAndExecuteNothing
