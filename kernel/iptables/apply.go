@@ -35,7 +35,7 @@ func (t *Tables) Apply(ctx context.Context, ops []kernel.Op) []error {
 		if ss == nil {
 			continue
 		}
-		w := &writer{tables: t, f: f, ss: ss, ops: ops, keep: make(map[int]bool)}
+		w := &writer{tables: t, f: f, ss: ss, ops: ops, keep: make(map[int]bool), edits: f.editsOf(ops)}
 		w.begin(ctx)
 		if f.tool.NFT {
 			writers = append(writers, w)
@@ -73,14 +73,15 @@ type writer struct {
 	f      *family
 	ss     []section
 	ops    []kernel.Op
-	keep   map[int]bool // ops that empty a chain, and do not remove it
+	keep   map[int]bool     // ops that empty a chain, and do not remove it
+	edits  map[int][]string // instead of writing their chains as a whole, see editsOf
 	in     *input
 	wait   Wait
 }
 
 func (w *writer) begin(ctx context.Context) {
 	w.f.cached = false
-	w.in = write(w.ss, w.ops, w.keep)
+	w.in = write(w.ss, w.ops, w.keep, w.edits)
 	w.tables.writers.Add(1)
 	w.wait = w.tables.start(ctx, w.in.text.String(), w.f.tool.Name+"-restore", "--noflush",
 		fmt.Sprintf("--wait=%d", lockWait))

@@ -41,6 +41,7 @@ func chainOf(op kernel.Op) kernel.Chain {
 type input struct {
 	text  strings.Builder
 	lines []line
+	edits map[int][]string
 }
 
 // line is the origin of a line: the index of its section, and of its op, -1 if it is of the whole
@@ -48,9 +49,9 @@ type input struct {
 type line struct{ section, op int }
 
 // write returns the input for the sections. The ops in keep remove a chain that cannot be removed,
-// so they only empty it.
-func write(ss []section, ops []kernel.Op, keep map[int]bool) *input {
-	in := &input{}
+// so they only empty it. The ops in edits change their chain by these lines.
+func write(ss []section, ops []kernel.Op, keep map[int]bool, edits map[int][]string) *input {
+	in := &input{edits: edits}
 	in.grow(ss, ops)
 	for n, s := range ss {
 		in.section(n, s, ops, keep)
@@ -90,7 +91,7 @@ func (in *input) section(n int, s section, ops []kernel.Op, keep map[int]bool) {
 	// rule names a chain that does not exist yet, and no rule is left that jumps to a chain to be
 	// removed. If that one was removed already, it is created and removed again.
 	for _, i := range s.ops {
-		if c := chainOf(ops[i]); !c.BuiltIn() {
+		if c := chainOf(ops[i]); !c.BuiltIn() && in.edits[i] == nil {
 			in.add(n, i, ":", c.Name, " - [0:0]")
 		}
 	}
@@ -98,6 +99,10 @@ func (in *input) section(n int, s section, ops []kernel.Op, keep map[int]bool) {
 		switch c := chainOf(ops[i]); {
 		case c.BuiltIn():
 			in.jumps(n, i, ops[i])
+		case in.edits[i] != nil:
+			for _, edit := range in.edits[i] {
+				in.add(n, i, edit)
+			}
 		case ops[i].Verb != kernel.Remove:
 			for rule := range rules(c) {
 				in.add(n, i, "-A ", c.Name, " ", rule)

@@ -29,7 +29,7 @@ func TestRestoreInput(t *testing.T) {
 				parts[f.Name] = string(f.Data)
 			}
 			ops := plan.Once(state(t, parts["want"]).State, state(t, parts["have"])).Ops
-			in := write(sections(kernel.IPv4, ops), ops, nil)
+			in := write(sections(kernel.IPv4, ops), ops, nil, nil)
 			if got := in.text.String(); got != parts["input"] {
 				t.Errorf("got\n%swant\n%s", got, parts["input"])
 			}
@@ -48,7 +48,7 @@ func TestRestoreInputHasRoomForItsSections(t *testing.T) {
 		{Verb: kernel.Add, Object: kernel.Chain{Family: kernel.IPv6, Table: "nat", Name: "KUBE-SERVICES", Rules: rules}},
 	}
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		in := write(sections(f, ops), ops, nil)
+		in := write(sections(f, ops), ops, nil, nil)
 		if room, n := in.text.Cap(), in.text.Len(); room < n || room > 2*n+100 {
 			t.Errorf("%v: room for %d bytes, %d written", f, room, n)
 		}

@@ -17,7 +17,9 @@ import (
 func Next(
 	want kernel.State, read *kernel.Observed, tried map[netip.Addr]bool, n int, adds bool,
 ) (part kernel.State, left int) {
-	if len(want.Virtuals) == 0 || len(read.Others)+len(read.InIPVS) > 0 || hasHashed(read.Names, read.Chains) {
+	hashed := hasHashed(read.Names, read.Chains)
+	if len(read.Others)+len(read.InIPVS) > 0 || len(want.Virtuals) > 0 && hashed ||
+		len(read.Virtuals) > 0 && hasHashed(read.Names, want.Chains) {
 		return want, 0
 	}
 	units, all := unserved(&want, read, tried)
@@ -68,6 +70,9 @@ type unit struct {
 // unserved returns the wanted VIPs that have no virtual server yet, not even one of another program. all are the
 // objects of those that were not tried.
 func unserved(want *kernel.State, read *kernel.Observed, tried map[netip.Addr]bool) (units []unit, all int) {
+	if len(want.Virtuals) == 0 {
+		return unservedByRules(want, read, tried)
+	}
 	reals := want.Reals.Cursor()
 	for i := range want.Virtuals {
 		k := want.Virtuals[i].Key
@@ -96,6 +101,9 @@ func withoutVIPs(s kernel.State, read *kernel.Observed, later map[netip.Addr]boo
 		if set.Type != kernel.BitmapPort {
 			set.MaxElem = max(set.MaxElem, set.Size)
 		}
+	}
+	if len(s.Virtuals) == 0 {
+		s.Chains = withoutRulesOf(s.Chains, read, later)
 	}
 	s.Virtuals = keep(s.Virtuals, func(v kernel.Virtual) bool { return !later[v.Key.Addr] })
 	hairpins := map[kernel.VirtualKey]bool{} // endpoints of VIPs that are left
