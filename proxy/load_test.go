@@ -135,7 +135,7 @@ func TestLoadEndsUnderConstantChange(t *testing.T) {
 		}
 		took, n := <-loaded, time.Duration(plans.Load())
 		t.Logf("loaded after %v and %d plans", took, n)
-		if n < 2 || n*planning > took/2 {
+		if n < 2 || (n-2)*planning > took/2 { // how long planning takes shows with the first two
 			t.Errorf("%d plans of %v until the table was loaded after %v", n, planning, took)
 		}
 	})

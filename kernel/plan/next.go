@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -12,6 +13,8 @@ import (
 // times n virtual and real servers. Otherwise it leaves those that were tried, so that VIPs that the kernel refuses
 // keep no others waiting, and all others or, if adds, those that do not fit into n. The kernel is the memory: the next
 // reading says what is served.
+//
+// Where rules serve, n is at least a quarter of those that do already: iptables-restore reads all of them for each part.
 //
 // A plan that changes the mode is whole, since chains serve all at once.
 func Next(
@@ -23,6 +26,9 @@ func Next(
 		return want, 0
 	}
 	units, all := unserved(&want, read, tried)
+	if n > 0 && len(want.Virtuals) == 0 {
+		n = max(n, served(read)/4)
+	}
 	if all <= n+n/2 {
 		return want, 0
 	}
@@ -106,23 +112,8 @@ func withoutVIPs(s kernel.State, read *kernel.Observed, later map[netip.Addr]boo
 		s.Chains = withoutRulesOf(s.Chains, read, later)
 	}
 	s.Virtuals = keep(s.Virtuals, func(v kernel.Virtual) bool { return !later[v.Key.Addr] })
-	hairpins := map[kernel.VirtualKey]bool{} // endpoints of VIPs that are left
-	for _, r := range s.Reals.All() {
-		if later[r.Key.Virtual.Addr] {
-			hairpins[kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)] = true
-		}
-	}
 	s.Reals = s.Reals.Where(func(r *kernel.Real) bool { return !later[r.Key.Virtual.Addr] })
-	for _, r := range s.Reals.All() {
-		delete(hairpins, kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto))
-	}
-	loops := [...]string{read.Names.Set(kernel.IPv4, kernel.LoopBack), read.Names.Set(kernel.IPv6, kernel.LoopBack)}
-	s.Entries = s.Entries.Where(func(e kernel.Entry) bool {
-		if e.Set == loops[0] || e.Set == loops[1] {
-			return !hairpins[e.Key()] || read.Entries.Has(e)
-		}
-		return !later[e.Addr]
-	})
+	s.Entries = withoutEntries(s.Entries, read, later, s.Reals)
 	s.Addrs = keep(s.Addrs, func(a kernel.Addr) bool { return !later[a.Addr] })
 	s.Routes = keep(s.Routes, func(r kernel.Route) bool { return !later[r.Addr] })
 	s.Neighbors = keep(s.Neighbors, func(n kernel.Neighbor) bool { return !later[n.Addr] })
@@ -132,4 +123,30 @@ func withoutVIPs(s kernel.State, read *kernel.Observed, later map[netip.Addr]boo
 		return kernel.Rows[kernel.KindDaemon].Objects.Find(read.State, d) != nil
 	})
 	return s
+}
+
+// withoutEntries leaves entries of VIPs out, and those of hairpins that no real server needs which the kernel lacks.
+func withoutEntries(
+	l kernel.Entries, read *kernel.Observed, later map[netip.Addr]bool, reals kernel.Reals,
+) kernel.Entries {
+	loops := [...]string{read.Names.Set(kernel.IPv4, kernel.LoopBack), read.Names.Set(kernel.IPv6, kernel.LoopBack)}
+	l = l.Where(func(e kernel.Entry) bool { return !later[e.Addr] || slices.Contains(loops[:], e.Set) })
+	needed := map[kernel.VirtualKey]bool{}
+	reals.Unshared(read.Reals, func(want, have []kernel.Real, _ int) {
+		kernel.Walk(want, have, same, kernel.Real.Compare, func(r, _ *kernel.Real) {
+			if r != nil {
+				needed[kernel.VirtualAt(r.Key.Addr, r.Key.Virtual.Proto)] = true
+			}
+		})
+	})
+	for _, set := range loops {
+		var gone []kernel.Entry
+		kernel.Walk(l.Of(set), read.Entries.Of(set), same, kernel.Entry.Compare, func(e, _ *kernel.Entry) {
+			if e != nil && !needed[e.Key()] {
+				gone = append(gone, *e)
+			}
+		})
+		l = l.With(gone, nil)
+	}
+	return l
 }

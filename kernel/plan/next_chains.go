@@ -24,6 +24,16 @@ func isOfService(n kernel.Names, c *kernel.Chain) bool {
 	return c.Table == "nat" && n.OwnsHashed(c.Name) != ""
 }
 
+// served counts the rules of services.
+func served(read *kernel.Observed) (rules int) {
+	for i := range read.Chains {
+		if c := &read.Chains[i]; isServices(read.Names, c) || isOfService(read.Names, c) {
+			rules += 1 + strings.Count(c.Rules, "\n")
+		}
+	}
+	return rules
+}
+
 // unservedByRules is unserved in mode iptables: for VIPs to which no rule leads. Objects are rules.
 func unservedByRules(want *kernel.State, read *kernel.Observed, tried map[netip.Addr]bool) (units []unit, all int) {
 	served, at := map[netip.Addr]bool{}, map[netip.Addr]int{}

@@ -62,6 +62,12 @@ func (f *Frontends) Since(last *Frontends) (changed []Changed, ok bool) {
 	return c.services, true
 }
 
+// Same reports whether f is like last, the Frontends before it: nothing changed. It may be false for equal ones.
+func (f *Frontends) Same(last *Frontends) bool {
+	changed, ok := f.Since(last)
+	return ok && len(changed) == 0
+}
+
 // fewServices limits the part of a table that is patched. Each changed service
 // costs a binary search per front; beyond an eighth of the table, listing all is
 // cheaper.

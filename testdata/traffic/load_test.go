@@ -1,8 +1,13 @@
 package traffic
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +89,39 @@ func (n node) countVirtuals(t *testing.T) int {
 	all, err := lab.VirtualServers(lines)
 	must(t, err)
 	return len(all)
+}
+
+// An order is in the rules before a large table is loaded. Each call of iptables-restore is made to take a second
+// longer, so on any machine the load lasts much longer than the order.
+func TestNewsDuringALoadOfRules(t *testing.T) {
+	n := newNode(t, "mode = \"iptables\"\nipvs.syncPeriod = \"1h\"")
+	const count = 2000
+	var all strings.Builder
+	for i := range count {
+		all.WriteString(clusterIP(fmt.Sprintf("s%d", i), fmt.Sprintf("10.97.%d.%d", i/250, i%250+1),
+			`["10.2.1.20", "10.2.1.21"]`))
+	}
+	web := clusterIP("web", "10.96.0.20", `["10.2.1.10", "10.2.2.10"]`)
+	must(t, n.Serve(web))
+	bin := t.TempDir()
+	real, err := exec.LookPath("iptables-restore")
+	must(t, err)
+	script := fmt.Sprintf("#!/bin/sh\nsleep 1\nexec %s \"$@\"\n", real)
+	must(t, os.WriteFile(filepath.Join(bin, "iptables-restore"), []byte(script), 0o755))
+	must(t, n.Start("env", "PATH="+bin+":"+os.Getenv("PATH")))
+	n.served(t, "10.96.0.20:80")
+	must(t, n.Serve(web+all.String()))
+	n.loading(t, count)
+	if out, code := n.asks(t, "drain", "10.2.1.10"); code != 0 {
+		t.Fatalf("drain ends with %d:\n%s", code, out)
+	}
+	must(t, lab.Eventually(patience, func() error {
+		rules, err := n.Lab.Node.Rules("iptables-save")
+		if err == nil && slices.ContainsFunc(rules, func(r string) bool { return strings.Contains(r, "10.2.1.10:") }) {
+			err = errors.New("the drained endpoint has rules")
+		}
+		return err
+	}))
+	n.loading(t, count)
+	n.served(t, "10.97.7.250:80")
 }

@@ -76,7 +76,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestConnectionsOfARemovedRealServerEnd
 		TestNoSchedulerRefusesWhileAnEndpointIsOut
 		TestNoSchedulerRefusesAfterATakeOver`},
-	{"ipvs", "loads a table in parts, which mode iptables does not", `
+	{"ipvs", "slows the load down by system calls of netlink", `
 		TestServicesAreServedWhileATableIsLoaded`},
 	{"ipvs", "counts system calls to IPVS", `
 		TestAdoptionAndIdleChecksWriteAndExecuteNothing
