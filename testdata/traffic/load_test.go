@@ -99,7 +99,7 @@ func TestNewsDuringALoadOfRules(t *testing.T) {
 	var all strings.Builder
 	for i := range count {
 		all.WriteString(clusterIP(fmt.Sprintf("s%d", i), fmt.Sprintf("10.97.%d.%d", i/250, i%250+1),
-			`["10.2.1.20", "10.2.1.21"]`))
+			`["10.2.2.10"]`))
 	}
 	web := clusterIP("web", "10.96.0.20", `["10.2.1.10", "10.2.2.10"]`)
 	must(t, n.Serve(web))
