@@ -21,7 +21,7 @@ import (
 func TestServicesAreServedWhileATableIsLoaded(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("strace"))
 	n := newNode(t, "ipvs.syncPeriod = \"1h\"")
-	const count = 5000
+	const count = 2500
 	const pod = `["10.2.1.10"]`
 	vip := func(i int) string { return fmt.Sprintf("10.97.%d.%d", i/250, i%250+1) }
 	var all strings.Builder
