@@ -14,7 +14,8 @@ import (
 // keep no others waiting, and all others or, if adds, those that do not fit into n. The kernel is the memory: the next
 // reading says what is served.
 //
-// Where rules serve, n is at least a quarter of those that do already: iptables-restore reads all of them for each part.
+// Where rules serve, n is at least a quarter of those that do already, since iptables-restore reads all of them for
+// each part.
 //
 // A plan that changes the mode is whole, since chains serve all at once.
 func Next(

@@ -72,8 +72,8 @@ func unservedByRules(want *kernel.State, read *kernel.Observed, tried map[netip.
 	return units, all
 }
 
-// withoutRulesOf leaves the rules of VIPs out of wanted chains, and the chains that only these lead to. Rules of node ports
-// go with their service.
+// withoutRulesOf leaves the rules of VIPs out of wanted chains, and the chains that only these lead to. Rules of node
+// ports go with their service.
 func withoutRulesOf(chains []kernel.Chain, read *kernel.Observed, later map[netip.Addr]bool) []kernel.Chain {
 	left, there := map[chainID]bool{}, map[chainID]string{}
 	for i := range chains {
@@ -121,8 +121,8 @@ type leaving struct {
 	leads  map[chainID]bool          // chains that rules lead to which are not left
 }
 
-// rules returns the rules of a chain of many services that are not left. A rule of a node port, which has no VIP, stays if
-// it is there.
+// rules returns the rules of a chain of many services that are not left. A rule of a node port, which has no VIP, stays
+// if it is there.
 func (l *leaving) rules(c *kernel.Chain, there string) string {
 	lines := strings.Split(c.Rules, "\n")
 	return strings.Join(keep(lines, func(rule string) bool {
