@@ -44,8 +44,7 @@ must be readable by all who may write the file that includes it.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf",
 			"svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "nothing can be imported; limits of who may connect have no counterpart; with --strict: " +
-				"something has none"},
+			{Code: cli.Failed, When: "nothing can be imported, or not who may connect; with --strict: or anything else"},
 			{Code: cli.Config, When: "FILE is not valid, or of no known format"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
