@@ -123,8 +123,12 @@ func (b *baseChains) list(shown []shownTable, names kernel.Names, deep bool) ([]
 			continue
 		}
 		if tables[t] == nil {
-			tables[t] = &nftReader{conn: conn, stamp: b.stamp, table: t, deep: deep,
-				chains: namesIn(all, t), rules: make(map[string][]string)}
+			tables[t] = &nftReader{conn: conn, stamp: b.stamp, table: t, deep: deep, rules: make(map[string][]string)}
+			for _, other := range all {
+				if (nftTable{other.family, other.table}) == t {
+					tables[t].rules[other.name] = nil
+				}
+			}
 		}
 		found = append(found, follow(kernel.BaseChain{Family: f.Family, Hook: c.hook, Links: c.links,
 			Priority: c.priority, Policy: c.policy, Name: fmt.Sprintf("nftables %s %s %s", f.name, c.table, c.name)},
@@ -165,16 +169,6 @@ type nftChain struct {
 	table, name         string
 	hook, links, policy string // hook is "" if it is no base chain
 	priority            int32
-}
-
-func namesIn(all []nftChain, t nftTable) map[string]bool {
-	names := make(map[string]bool)
-	for _, c := range all {
-		if c.family == t.family && c.table == t.name {
-			names[c.name] = true
-		}
-	}
-	return names
 }
 
 // hookDevices is NFTA_HOOK_DEVS of linux/netfilter/nf_tables.h: the devices of a chain that has several.

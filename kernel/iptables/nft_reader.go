@@ -11,23 +11,19 @@ import (
 
 // nftReader reads the rules of one table of nftables in the words of iptables.
 type nftReader struct {
-	conn   *nftables.Conn
-	stamp  *nftStamp
-	table  nftTable
-	deep   bool
-	chains map[string]bool
-	rules  map[string][]string // of the chains read so far
-	err    error
+	conn  *nftables.Conn
+	stamp *nftStamp
+	table nftTable
+	deep  bool
+	rules map[string][]string // by chain; nil until they are read
+	err   error
 }
 
 // chain returns the rules of a chain, and false if there is none. The library fails on a rule that it
 // cannot decode. Such a chain may do anything, so it counts as one unread rule.
 func (r *nftReader) chain(name string) ([]string, bool) {
-	if !r.chains[name] {
-		return nil, false
-	}
-	if rules, known := r.rules[name]; known {
-		return rules, true
+	if rules, found := r.rules[name]; !found || rules != nil {
+		return rules, found
 	}
 	t := &nftables.Table{Name: r.table.name, Family: r.table.family}
 	all, err := r.conn.GetRules(t, &nftables.Chain{Name: name, Table: t})

@@ -34,9 +34,13 @@ func (r *nftReader) elements(name string) (list []element, ok bool) {
 	if err != nil || set.Dynamic || set.HasTimeout || set.Concatenation || !set.Anonymous && !r.deep {
 		return nil, false
 	}
-	all, err := r.dumpElements(name)
-	if err != nil || len(all) > mostElements {
+	raw, err := r.conn.GetSetElements(set)
+	if err != nil || len(raw) > mostElements {
 		return nil, false
+	}
+	all := make([]element, len(raw))
+	for i, e := range raw { // of a verdict the library returns the attributes
+		all[i] = element{e.Key, e.Key, parseVerdict(nl.ParseAttrs(e.Val)), e.IntervalEnd}
 	}
 	slices.SortStableFunc(all, func(a, b element) int {
 		ends := map[bool]int{true: -1}
@@ -55,58 +59,6 @@ func (r *nftReader) elements(name string) (list []element, ok bool) {
 		}
 	}
 	return list, true
-}
-
-// dumpElements reads the elements of a set. google/nftables does not tell their verdicts.
-func (r *nftReader) dumpElements(set string) (all []element, err error) {
-	ask := func(b *nl.Batch) {
-		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, r.table.name)
-		b.Text(unix.NFTA_SET_ELEM_LIST_SET, set)
-	}
-	s := &nftStamp{conn: r.stamp.conn, family: uint8(r.table.family)}
-	err = s.dump(unix.NFT_MSG_GETSETELEM, ask, func() { all = nil }, func(_ uint8, a nl.Attrs) error {
-		for a.Next() {
-			if a.Type() != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
-				continue
-			}
-			list := a.Nested()
-			for list.Next() {
-				e, err := parseElement(list.Nested())
-				if err != nil {
-					return err
-				}
-				all = append(all, e)
-			}
-			if err := list.Err(); err != nil {
-				return err
-			}
-		}
-		return a.Err()
-	})
-	return all, err
-}
-
-func parseElement(a nl.Attrs) (e element, err error) {
-	for a.Next() {
-		switch a.Type() {
-		case unix.NFTA_SET_ELEM_KEY:
-			value := a.Nested()
-			for value.Next() {
-				e.from = bytes.Clone(value.Bytes())
-			}
-			e.to = e.from
-		case unix.NFTA_SET_ELEM_FLAGS:
-			e.end = a.U32BE()&unix.NFT_SET_ELEM_INTERVAL_END != 0
-		case unix.NFTA_SET_ELEM_DATA:
-			data := a.Nested()
-			for data.Next() {
-				if data.Type() == unix.NFTA_DATA_VERDICT {
-					e.verdict = parseVerdict(data.Nested())
-				}
-			}
-		}
-	}
-	return e, a.Err()
 }
 
 func parseVerdict(a nl.Attrs) (v expr.Verdict) {
