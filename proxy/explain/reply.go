@@ -147,9 +147,12 @@ func (x *explainer) unroutable(b *Backend, here bool) string {
 	if name := x.notForwarding(b.Address.Addr(), b.Link); name != "" {
 		return name + " is 0: this node sends no reply on to its client"
 	}
-	ways := []kernel.Path{{Src: b.Address.Addr(), Dst: client, In: b.Link}}
-	if x.served() {
-		ways = append(ways, kernel.Path{Src: x.p.Dst.Addr(), Dst: client})
+	var ways []kernel.Path
+	if b.Link != "" {
+		ways = append(ways, kernel.Path{Src: b.Address.Addr(), Dst: client, In: b.Link})
+	}
+	if vip := x.p.Dst.Addr(); x.served() && x.local(vip) != "" { // the kernel refuses to tell of any other source
+		ways = append(ways, kernel.Path{Src: vip, Dst: client})
 	}
 	for _, q := range ways {
 		switch h, ok := x.hop(q); {
