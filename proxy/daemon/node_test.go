@@ -154,7 +154,8 @@ func run(t *testing.T, dir string, about status.Daemon) *node {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go checks.Run(ctx)
+	var checking sync.WaitGroup
+	checking.Go(func() { checks.Run(ctx) })
 	go func() { done <- p.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -162,6 +163,7 @@ func run(t *testing.T, dir string, about status.Daemon) *node {
 			t.Error(err)
 		}
 		n.console.close()
+		checking.Wait() // it writes in the test's folder until then
 	})
 	if _, err := p.Await(t.Context(), time.Time{}); err != nil {
 		t.Fatal(err)
