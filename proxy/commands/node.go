@@ -36,10 +36,12 @@ While the node is drained, /healthz and health check node ports answer 503. Conn
 that still arrive are served. Announced VIPs get announce.drainMetric, and are withdrawn
 after announce.drainTime. The drain survives restarts and ends with undrain.
 drain --wait waits until the node has no open connections; UDP has none. It is an error
-with connection sync, where the node also has those of others.`,
+with connection sync, where the node also has those of others. Where keepalived moves the
+VIPs, drain first says what becomes of open connections, and --wait waits until the VIPs
+have left this node.`,
 		Examples: []string{"svcproxy node drain --wait", "svcproxy node undrain"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "with --wait: connections are left"},
+			{Code: cli.Failed, When: "with --wait: connections or VIPs are left"},
 			noDaemon,
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
@@ -70,6 +72,9 @@ func (c *nodeCommand) run(ctx context.Context, args []string) error {
 	case verb != "drain" && verb != "undrain":
 		return cli.Errorf(cli.Usage, "", "node wants one of drain, undrain and status, have %q", verb)
 	}
+	if verb == "drain" {
+		c.sayHandover(ctx)
+	}
 	if err := c.client().DrainNode(ctx, verb == "drain", c.reason); err != nil {
 		return err
 	}
@@ -86,9 +91,24 @@ func (c *nodeCommand) run(ctx context.Context, args []string) error {
 	return left.err()
 }
 
-// all counts the connections of the node.
+// sayHandover says what becomes of open connections. A daemon that does not answer says so to the order itself.
+func (c *nodeCommand) sayHandover(ctx context.Context) {
+	st, err := c.client().Status(ctx, false)
+	if err != nil {
+		return
+	}
+	for _, line := range st.Handover() {
+		fmt.Fprintf(c.Err, "svcproxy: %s\n", line)
+	}
+}
+
+// all counts the connections of the node. Where keepalived moves the VIPs, it counts those that are here: entries of
+// clients that the other node has stay in IPVS until they time out.
 func (c *nodeCommand) all(ctx context.Context) (n conns, err error) {
 	st, err := c.client().Status(ctx, false)
+	if err == nil && st.VIPsMove() {
+		return conns{moves: true, VIPs: st.VIPsHere()}, nil
+	}
 	if err == nil {
 		err = counted(st)
 	}

@@ -200,7 +200,7 @@ func (c *orderCommand) print(o control.Order, done control.Ordered, left *leftov
 		c.warn("no service has such an endpoint now; an order without one is dropped after 24 hours")
 	}
 	if left != nil && left.Active == 0 {
-		fmt.Fprintf(c.Out, "connections: %s\n", left.conns)
+		fmt.Fprintln(c.Out, left.conns)
 	}
 	return nil
 }

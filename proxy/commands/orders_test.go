@@ -77,7 +77,7 @@ func (a *asking) run(args ...string) (string, int) {
 	a.err.Reset()
 	e := &Env{Out: out, Err: &a.err, Version: "1.2.3"}
 	p := cli.Program{Name: "svcproxy", Flags: e.Flags, Commands: []cli.Command{
-		Drain(e), Undrain(e), Disable(e), Weight(e), Overrides(e), Health(e),
+		Drain(e), Undrain(e), Disable(e), Weight(e), Overrides(e), Health(e), Node(e),
 	}}
 	err = p.Run(a.Context(), append(args, "--config", filepath.Join(filepath.Dir(a.out), "node.toml")), out)
 	code := cli.Tell(&a.err, err)
@@ -159,6 +159,43 @@ func TestDrainWaits(t *testing.T) {
 	a = ask(t, s)
 	if out, code = a.run("drain", "10.2.0.1", "--wait=1s", "-o", "json"); code != cli.Failed ||
 		!strings.Contains(out, `"connectionsLeft": 1`) || !strings.Contains(out, `"connectionsClosing": 333`) {
+		t.Errorf("exit code %d: %s%s", code, out, &a.err)
+	}
+}
+
+// In a pair node drain says what becomes of connections before it gives the order, and waits for VIPs alone: IPVS still
+// counts connections that the other node has.
+func TestNodeDrainInAPair(t *testing.T) {
+	s, _ := orderable(func() uint64 { return 1 })
+	drained, asked := false, 0
+	s.DrainNode = func(bool, health.Author) error { drained = true; return nil }
+	s.Status = func(context.Context) status.Status {
+		at := netip.MustParseAddrPort("192.0.2.80:80")
+		st := status.Status{
+			Totals:    status.Totals{Active: 100},
+			ConnSync:  []status.ConnSync{{Role: "master", State: status.ConnSyncRunning}, {Role: "backup"}},
+			Services:  []status.Service{{Name: "web", Virtuals: []status.Virtual{{Address: at, Kind: status.KindClusterIP}}}},
+			Announced: []status.Announced{{Address: at.Addr(), Moved: true, Link: "eth0"}},
+		}
+		if drained {
+			asked++
+		}
+		if asked > 1 {
+			st.Announced[0].Link = ""
+		}
+		return st
+	}
+	a := ask(t, s)
+	out, code := a.run("node", "drain", "--wait")
+	want := "svcproxy: keepalived moves the VIPs to the other node now\n" +
+		"svcproxy: connections of web go on, by connection sync\n" +
+		"svcproxy: waiting for 0s: VIPs here: 1\n"
+	if code != 0 || a.err.String() != want {
+		t.Errorf("exit code %d: %s%s", code, out, &a.err)
+	}
+	asked = -100
+	if out, code = a.run("node", "drain", "--wait=1s"); code != cli.Failed ||
+		!strings.Contains(a.err.String(), "no other node has taken the VIPs after 1s: VIPs here: 1") {
 		t.Errorf("exit code %d: %s%s", code, out, &a.err)
 	}
 }

@@ -29,14 +29,25 @@ func waitFlag(fs *pflag.FlagSet, wait *time.Duration) {
 type conns struct {
 	Active  uint64 `json:"connectionsLeft"`
 	Closing uint64 `json:"connectionsClosing"`
+	// moves: keepalived moves VIPs, and only those that are still here are waited for.
+	moves bool
+	VIPs  int `json:"vipsHere,omitempty"`
 }
+
+// over reports whether there is nothing to wait for.
+func (c conns) over() bool { return c.VIPs == 0 && (c.moves || c.Active == 0) }
 
 func (c *conns) add(active, inactive status.Count) {
 	c.Active += uint64(active)
 	c.Closing += uint64(inactive)
 }
 
-func (c conns) String() string { return fmt.Sprintf("%d active, %d closing", c.Active, c.Closing) }
+func (c conns) String() string {
+	if c.moves {
+		return fmt.Sprintf("VIPs here: %d", c.VIPs)
+	}
+	return fmt.Sprintf("connections: %d active, %d closing", c.Active, c.Closing)
+}
 
 // leftover is what is left after waiting; nil if the command did not wait.
 type leftover struct {
@@ -44,12 +55,17 @@ type leftover struct {
 	Waited float64 `json:"waitedSeconds"`
 }
 
-// err is an error if connections are left.
+// err is an error if connections or VIPs are left.
 func (l *leftover) err() error {
-	if l == nil || l.Active == 0 {
+	switch {
+	case l == nil || l.over():
 		return nil
+	case l.moves:
+		return cli.Errorf(cli.Failed, "does keepalived run on the other node, and is that node not drained?",
+			"no other node has taken the VIPs after %s: %s", seconds(l.Waited), l.conns)
 	}
-	return cli.Errorf(cli.Failed, "the drain goes on", "connections are left after %s: %s", seconds(l.Waited), l.conns)
+	return cli.Errorf(cli.Failed, "the drain goes on", "connections are left after %s: %d active, %d closing",
+		seconds(l.Waited), l.Active, l.Closing)
 }
 
 func seconds(s float64) time.Duration {
@@ -59,7 +75,7 @@ func seconds(s float64) time.Duration {
 // waitPeriod is how often connections are counted.
 const waitPeriod = time.Second
 
-// waitFor waits until no connection is active, and prints how many there are. If ctx ends, that is an error.
+// waitFor waits until nothing is left, and prints what is. If ctx ends, that is an error.
 func (r remote) waitFor(ctx context.Context, limit time.Duration,
 	left func(context.Context) (conns, error)) (*leftover, error) {
 	began, said := time.Now(), time.Time{}
@@ -74,12 +90,12 @@ func (r remote) waitFor(ctx context.Context, limit time.Duration,
 			return nil, err
 		}
 		waited := time.Since(began)
-		if n.Active == 0 || waited >= limit {
+		if n.over() || waited >= limit {
 			return &leftover{n, waited.Seconds()}, nil
 		}
 		if time.Since(said) >= progressEvery {
 			said = time.Now()
-			fmt.Fprintf(r.Err, "svcproxy: waiting for %v: connections: %s\n", waited.Round(time.Second), n)
+			fmt.Fprintf(r.Err, "svcproxy: waiting for %v: %s\n", waited.Round(time.Second), n)
 		}
 		select {
 		case <-tick.C:

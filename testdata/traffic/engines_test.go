@@ -291,7 +291,8 @@ func TestKeepalivedFollowsSvcproxy(t *testing.T) {
 		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort(vrrpVIP+":80"))
 		return err
 	}))
-	n.order(t, 0, "node drain")
+	n.hasVIPs(t, "VIPs here: 1 of 1 (uplink)")
+	n.order(t, 0, "node drain --wait")
 	n.vipOn(t, "drained")
 	n.hasVIPs(t, "VIPs here: none (backup)")
 	n.order(t, 0, "node undrain")

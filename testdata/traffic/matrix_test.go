@@ -190,6 +190,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestFlowsInTunnelsOutliveTheirNode
 		TestRollingUpgrade
 		TestPairOfMasqueradingNodes
+		TestMaintenanceOfAPair
 		TestConnectionSync`},
 	{"ipvs", "makes faults of IPVS", `
 		TestDoctorNamesFaults`},

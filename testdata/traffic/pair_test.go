@@ -55,7 +55,8 @@ func (p *pair) configure(t *testing.T, more string) {
 	}
 }
 
-func newPair(t *testing.T) *pair {
+// newPair starts two nodes with these addresses of keepalived. The second node's priority is less by lower.
+func newPair(t *testing.T, lower int, addrs ...string) *pair {
 	t.Helper()
 	kerneltest.Need(t, kerneltest.Tool("keepalived"))
 	p := &pair{}
@@ -72,12 +73,34 @@ func newPair(t *testing.T) *pair {
 	must(t, err)
 	for i, n := range p.nodes {
 		serveOn(t, n, true, pairServices)
-		config := strings.NewReplacer("/run/svcproxy/announced", p.files[i], "interface eth0", "interface eth1", "192.0.2.80/32", gateway+"/24",
-			"priority 250", fmt.Sprintf("priority %d", 250-5*i)).Replace(string(text))
+		config := strings.NewReplacer("/run/svcproxy/announced", p.files[i], "interface eth0", "interface eth1", "192.0.2.80/32", strings.Join(addrs, "\n\t\t"),
+			"priority 250", fmt.Sprintf("priority %d", 250-lower*i)).Replace(string(text))
 		node{Proxy: n}.keepalived(t, p.Nodes[i], config)
 	}
-	p.masterIs(t, 1)
 	return p
+}
+
+// master waits until one node has the gateway's address, and returns its number, counted from 1.
+func (p *pair) master(t *testing.T) (n int) {
+	t.Helper()
+	must(t, lab.Eventually(patience, func() error {
+		n = 0
+		for i, h := range p.Nodes {
+			addrs, err := h.Addrs()
+			if err != nil {
+				return err
+			}
+			if strings.Contains(strings.Join(addrs, "\n"), gateway+"/24") {
+				n += i + 1
+			}
+		}
+		if n != 1 && n != 2 {
+			return fmt.Errorf("no node is the master, or both are")
+		}
+		return nil
+	}))
+	p.masterIs(t, n)
+	return n
 }
 
 // masterIs waits until a node, counted from 1, has the gateway's address and answers there.
@@ -144,7 +167,8 @@ func (p *pair) flows(t *testing.T, seen, hidden int) (all [2]*lab.Flows) {
 // choose alike.
 func TestPairOfMasqueradingNodes(t *testing.T) {
 	const seen, hidden, few = 200, 30, 10
-	p := newPair(t)
+	p := newPair(t, 5, gateway+"/24")
+	p.masterIs(t, 1)
 	p.keepsSeen(t, "with sync", seen, hidden, few)
 
 	p.configure(t, "")
@@ -192,5 +216,74 @@ func (p *pair) keepsSeen(t *testing.T, how string, seen, hidden, few int) {
 	}
 	if over[1] != hidden {
 		t.Errorf("%s: %d of %d connections whose servers see the node are lost, want all", how, over[1], hidden)
+	}
+}
+
+// Maintenance of both nodes in turn, with keepalived.conf as it is shipped and the recipe of svcproxy-ha(7): node drain
+// waits until the VIPs have left, and undrain moves nothing back. So each maintenance moves the VIPs once.
+// Connections whose servers see the client go on.
+func TestMaintenanceOfAPair(t *testing.T) {
+	const seen, hidden = 100, 10
+	p := newPair(t, 0, gateway+"/24", "198.51.100.80/32", "198.51.100.81/32")
+	p.master(t)
+	flows := p.flows(t, seen, hidden)
+	ends := hidden // once: then there are none left
+	for range 2 {
+		m := p.master(t)
+		master, backup := node{Proxy: p.nodes[m-1]}, node{Proxy: p.nodes[2-m]}
+		master.hasVIPs(t, "VIPs here: 2 of 2 (eth1)")
+		backup.hasVIPs(t, "VIPs here: none (backup)")
+		stop := p.newcomers(t)
+		master.order(t, 0, "node drain --wait")
+		master.hasVIPs(t, "VIPs here: none (backup)")
+		p.masterIs(t, 3-m)
+		stop()
+		lost := lostOf(flows)
+		t.Logf("node %d drained: %d of %d connections lost whose servers see the client, %d of %d others", m, lost[0], seen,
+			lost[1], hidden)
+		if lost != [2]int{0, ends} {
+			t.Errorf("node %d drained: %v connections are lost, want %v", m, lost, [2]int{0, ends})
+		}
+		ends = 0
+		master.order(t, 0, "node undrain")
+		must(t, lab.Eventually(patience, func() error {
+			text, err := os.ReadFile(p.files[m-1])
+			if err == nil && string(text) != "0\n" {
+				err = fmt.Errorf("keepalived is told %q", text)
+			}
+			return err
+		}))
+		backup.hasVIPs(t, "VIPs here: 2 of 2 (eth1)")
+	}
+}
+
+// newcomers opens 20 connections a second to the service whose servers see the client, until it is told to stop. But for
+// a few they must be answered: one that begins while the VIPs move is reset, if the master has not sent it yet.
+func (p *pair) newcomers(t *testing.T) (stop func()) {
+	end, done := make(chan bool), make(chan []error)
+	go func() {
+		var failed []error
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-end:
+				t.Logf("%d new connections, %d failed", n, len(failed))
+				done <- failed
+				return
+			case <-tick.C:
+			}
+			if _, err := p.Client.Ask("tcp", sharedVIP); err != nil {
+				failed = append(failed, err)
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		close(end)
+		const few = 5 // seen: 1
+		if failed := <-done; len(failed) > few {
+			t.Errorf("%d new connections failed, want %d at most: %v", len(failed), few, failed)
+		}
 	}
 }
