@@ -14,7 +14,7 @@ type progress struct {
 	running atomic.Pointer[Running] // nil between two syncs
 	stages  atomic.Uint64           // stages of syncs that are over
 	timer   *time.Timer             // logs a sync that takes long
-	loaded  atomic.Pointer[loaded]  // by the end of the plan that is being carried out; nil if it loads all
+	loaded  atomic.Pointer[loaded]  // nil without a load
 }
 
 // loaded is how far a load in several syncs is.
@@ -26,8 +26,7 @@ type Running struct {
 	Start time.Time
 	// Done of Of steps of its plan are over. Of is 0 before there is a plan.
 	Done, Of int
-	// VIPs of NewVIPs have their first virtual server by the end of the sync, with those of earlier ones. NewVIPs is 0 if
-	// the table adds few.
+	// VIPs of NewVIPs have virtual servers since earlier syncs of the load. NewVIPs is 0 if the table adds few.
 	VIPs, NewVIPs int
 }
 
@@ -53,7 +52,7 @@ func (g *progress) begin(cause Cause, start time.Time) (end func()) {
 	}
 }
 
-// load notes how many VIPs of a load have virtual servers by the end of this sync; of is 0 without a load.
+// load notes how many VIPs of a load have virtual servers; of is 0 without a load.
 func (g *progress) load(vips, of int) {
 	if of > 0 {
 		g.loaded.Store(&loaded{vips, of})

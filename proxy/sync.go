@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func (p *Proxy) sync(ctx context.Context) error {
 
 // round is a sync that a report has begun.
 func (p *Proxy) round(ctx context.Context, r Report) error {
-	now, first := r.Start, p.pace.lastSync.IsZero()
+	now, first := r.Start, p.pace.lastSync.IsZero() || p.pace.more && p.next.Succeeded.IsZero() // of a load
 	end := p.progress.begin(r.Causes.First(), now)
 	defer end()
 	r.Err = p.program(ctx, &r)
@@ -131,7 +132,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.progress.stage()
 	p.next.Drains = r.Plan.Drains
 	p.prober.ask(ctx, &r.Plan, r.Start, p.pace.period)
-	p.progress.load(p.load.begun-r.Left, p.load.begun)
+	p.progress.load(p.load.begun-cmp.Or(p.load.left, p.load.begun), p.load.begun)
 	err = p.apply(ctx, part, then, r)
 	p.load.done(part, &p.reading.have, r, err)
 	return err

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
 // leastEdited is the number of rules from which a chain is edited rule by rule, and not written as a whole.
@@ -79,12 +80,9 @@ func edits(name, was, want string) []string {
 
 // rules returns how many rules a chain has.
 func (s *nftStamp) rules(table, chain string) (n int, err error) {
-	s.batch.Reset()
-	s.batch.Begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, 0)
-	s.batch.Nfgen(s.family)
-	s.batch.Text(unix.NFTA_RULE_TABLE, table)
-	s.batch.Text(unix.NFTA_RULE_CHAIN, chain)
-	s.batch.End()
-	err = s.conn.Dump(&s.batch, func() { n = 0 }, func([]byte) error { n++; return nil })
+	err = s.dump(unix.NFT_MSG_GETRULE, func(b *nl.Batch) {
+		b.Text(unix.NFTA_RULE_TABLE, table)
+		b.Text(unix.NFTA_RULE_CHAIN, chain)
+	}, func() { n = 0 }, func(uint8, nl.Attrs) error { n++; return nil })
 	return n, err
 }

@@ -134,7 +134,7 @@ func roomFor(w, h kernel.Set, want, have []kernel.Entry) uint32 {
 			onlyHave++
 		}
 	})
-	return uint32(len(want) + onlyHave)
+	return max(uint32(len(want)), w.Size) + uint32(onlyHave)
 }
 
 func set(w, h *kernel.Entry) string {

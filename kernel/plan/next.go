@@ -80,17 +80,20 @@ func unserved(want *kernel.State, read *kernel.Observed, tried map[netip.Addr]bo
 	if len(want.Virtuals) == 0 {
 		return unservedByRules(want, read, tried)
 	}
+	if kernel.SameSlice(want.Virtuals, read.Virtuals) {
+		return nil, 0
+	}
 	reals := want.Reals.Cursor()
 	for i := range want.Virtuals {
 		k := want.Virtuals[i].Key
-		n := 1 + len(reals.Next(k))
-		if last := len(units) - 1; last >= 0 && units[last].vip == k.Addr {
-			units[last].objects += n
-		} else if len(virtualsOf(read.Virtuals, k.Addr)) == 0 {
-			units = append(units, unit{k.Addr, n})
-		} else {
-			continue
+		if last := len(units) - 1; last < 0 || units[last].vip != k.Addr {
+			if len(virtualsOf(read.Virtuals, k.Addr)) > 0 {
+				continue
+			}
+			units = append(units, unit{vip: k.Addr})
 		}
+		n := 1 + len(reals.Next(k))
+		units[len(units)-1].objects += n
 		if !tried[k.Addr] {
 			all += n
 		}

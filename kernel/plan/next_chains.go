@@ -14,6 +14,16 @@ type chainID struct {
 	name   string
 }
 
+// rulesOf returns the rules of a chain of any table.
+func rulesOf(chains []kernel.Chain, like *kernel.Chain) string {
+	for i := range chains {
+		if c := &chains[i]; c.Family == like.Family && c.Table == like.Table && c.Name == like.Name {
+			return c.Rules
+		}
+	}
+	return ""
+}
+
 // isServices reports whether a chain leads to the services of mode iptables.
 func isServices(n kernel.Names, c *kernel.Chain) bool {
 	return c.Table == "nat" && n.IsChain(c.Name, kernel.ChainServices)
@@ -36,6 +46,11 @@ func served(read *kernel.Observed) (rules int) {
 
 // unservedByRules is unserved in mode iptables: for VIPs to which no rule leads. Objects are rules.
 func unservedByRules(want *kernel.State, read *kernel.Observed, tried map[netip.Addr]bool) (units []unit, all int) {
+	if !slices.ContainsFunc(want.Chains, func(c kernel.Chain) bool {
+		return isServices(read.Names, &c) && rulesOf(read.Chains, &c) != c.Rules
+	}) {
+		return nil, 0
+	}
 	served, at := map[netip.Addr]bool{}, map[netip.Addr]int{}
 	for i := range read.Chains {
 		if c := &read.Chains[i]; isServices(read.Names, c) {
@@ -75,19 +90,19 @@ func unservedByRules(want *kernel.State, read *kernel.Observed, tried map[netip.
 // withoutRulesOf leaves the rules of VIPs out of wanted chains, and the chains that only these lead to. Rules of node
 // ports go with their service.
 func withoutRulesOf(chains []kernel.Chain, read *kernel.Observed, later map[netip.Addr]bool) []kernel.Chain {
-	left, there := map[chainID]bool{}, map[chainID]string{}
+	left, there := map[chainID]bool{}, map[chainID]bool{}
 	for i := range chains {
 		if c := &chains[i]; isServices(read.Names, c) {
 			for rule := range strings.SplitSeq(c.Rules, "\n") {
-				if later[match(rule).addr] {
-					left[chainID{c.Family, kernel.Target(rule)}] = true
+				if to := kernel.Target(rule); later[match(rule).addr] && read.Names.OwnsHashed(to) != "" {
+					left[chainID{c.Family, to}] = true
 				}
 			}
 		}
 	}
 	for _, c := range read.Chains {
 		if c.Table == "nat" {
-			there[chainID{c.Family, c.Name}] = c.Rules
+			there[chainID{c.Family, c.Name}] = true
 		}
 	}
 	l := leaving{later, left, map[chainID]*kernel.Chain{}, map[chainID]bool{}}
@@ -99,12 +114,17 @@ func withoutRulesOf(chains []kernel.Chain, read *kernel.Observed, later map[neti
 	some := slices.Clone(chains)
 	for i := range some {
 		c := &some[i]
-		rules, exists := there[chainID{c.Family, c.Name}]
-		if !isOfService(read.Names, c) {
-			c.Rules = l.rules(c, rules)
-			l.lead(c)
-		} else if exists {
-			l.leads[chainID{c.Family, c.Name}] = true
+		id := chainID{c.Family, c.Name}
+		switch {
+		case !isOfService(read.Names, c):
+			if c.Rules != "" {
+				c.Rules = l.rules(c, rulesOf(read.Chains, c))
+			}
+			if c.Table == "nat" {
+				l.lead(c)
+			}
+		case there[id]:
+			l.leads[id] = true
 			l.lead(c)
 		}
 	}
@@ -121,15 +141,25 @@ type leaving struct {
 	leads  map[chainID]bool          // chains that rules lead to which are not left
 }
 
-// rules returns the rules of a chain of many services that are not left. A rule of a node port, which has no VIP, stays
-// if it is there.
+// rules returns the rules of a chain of many services that are not left. Those that are there stay: rules of node ports,
+// which have no VIP, and such as refuse clients of a VIP that had no endpoints.
 func (l *leaving) rules(c *kernel.Chain, there string) string {
-	lines := strings.Split(c.Rules, "\n")
-	return strings.Join(keep(lines, func(rule string) bool {
+	var stays map[string]bool // nil before it is needed
+	return strings.Join(keep(strings.Split(c.Rules, "\n"), func(rule string) bool {
 		if a := match(rule).addr; a.IsValid() {
-			return !l.later[a]
+			if !l.later[a] {
+				return true
+			}
+		} else if c.Table != "nat" || !l.isLeft(chainID{c.Family, kernel.Target(rule)}) {
+			return true
 		}
-		return !l.isLeft(chainID{c.Family, kernel.Target(rule)}) || strings.Contains(there, kernel.WithoutComment(rule))
+		if stays == nil {
+			stays = map[string]bool{}
+			for old := range strings.SplitSeq(there, "\n") {
+				stays[kernel.WithoutComment(old)] = true
+			}
+		}
+		return stays[kernel.WithoutComment(rule)]
 	}), "\n")
 }
 

@@ -48,12 +48,12 @@ RuntimeDirectoryPreserve=yes
 
 // testedBySandbox lists the packages whose tests make the kernel do svcproxy's work:
 // random, and all below kernel but for those that speak with no kernel (fake, kerneltest,
-// plan, trace) and statefile, whose tests need two users.
+// packet, plan) and statefile, whose tests need two users.
 func testedBySandbox() ([]string, error) {
 	tests, err := filepath.Glob("../../kernel/*/*_test.go")
 	packages := []string{"../random"}
 	for _, t := range tests {
-		without := []string{"fake", "kerneltest", "plan", "statefile", "trace"}
+		without := []string{"fake", "kerneltest", "packet", "plan", "statefile"}
 		if dir := filepath.Dir(t); !slices.Contains(without, filepath.Base(dir)) {
 			packages = append(packages, dir)
 		}

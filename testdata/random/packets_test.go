@@ -202,9 +202,9 @@ func (n *node) judge(s *sentPacket, state kernel.State, f *frontend.Frontends) {
 }
 
 // fates are what explain says of packets that the tracer says something of. What backends get may be lost on its way
-// back, which the tracer does not follow.
+// back, which the tracer does not follow, or to a rule of another program that cannot be judged: one that names a set.
 var fates = map[packet.Fate][]explain.Fate{
-	packet.Balanced: {explain.Served, explain.Partly, explain.Dropped, explain.Refused},
+	packet.Balanced: {explain.Served, explain.Unsure, explain.Partly, explain.Dropped, explain.Refused},
 	packet.Refused:  {explain.Refused}, packet.Rejected: {explain.Refused}, packet.Dropped: {explain.Dropped},
 	packet.Host: {explain.ToNode}, packet.Forwarded: {explain.Forwarded},
 }

@@ -40,7 +40,7 @@ func TestLoadsOfRulesConverge(t *testing.T) {
 		if rapid.Bool().Draw(t, "served before") {
 			sync(draw())
 		}
-		bound := read(t, k).Addrs
+		before := read(t, k)
 		n := rapid.IntRange(0, 20).Draw(t, "rules of a plan")
 		var tried map[netip.Addr]bool
 		for round := 0; ; round++ {
@@ -48,7 +48,8 @@ func TestLoadsOfRulesConverge(t *testing.T) {
 			part, left := plan.Next(want, &have, tried, n, round > 0)
 			now := sync(part)
 			tried = plan.Tried(part, &now, tried)
-			servedAreComplete(t, now, want, bound)
+			servedAreComplete(t, now, want, before.Addrs)
+			wantedStay(t, before, now, want)
 			if left == 0 {
 				break
 			}
@@ -99,6 +100,32 @@ func servedAreComplete(t *rapid.T, have kernel.Observed, want kernel.State, boun
 					!strings.Contains("\n"+rules[key(c)]+"\n", "\n"+rule+"\n") {
 					t.Fatalf("%s is bound without %s", to, rule)
 				}
+			}
+		}
+	}
+}
+
+// wantedStay fails if a rule is gone that was there before a load and is wanted.
+func wantedStay(t *rapid.T, before, have kernel.Observed, want kernel.State) {
+	type chain struct {
+		family      kernel.Family
+		table, name string
+	}
+	rulesOf := func(chains []kernel.Chain) map[chain][]string {
+		all := map[chain][]string{}
+		for _, c := range chains {
+			for rule := range strings.SplitSeq(c.Rules, "\n") {
+				key := chain{c.Family, c.Table, c.Name}
+				all[key] = append(all[key], kernel.WithoutComment(rule))
+			}
+		}
+		return all
+	}
+	now, wanted := rulesOf(have.Chains), rulesOf(want.Chains)
+	for c, rules := range rulesOf(before.Chains) {
+		for _, rule := range rules {
+			if slices.Contains(wanted[c], rule) && !slices.Contains(now[c], rule) {
+				t.Fatalf("%v lost %s", c, rule)
 			}
 		}
 	}
