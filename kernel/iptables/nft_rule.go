@@ -240,15 +240,18 @@ func (r *nftRule) lookup(e *expr.Lookup) {
 		r.end(unread, "DROP")
 		return
 	}
+	rest := "" // the match of what no other element has: lines in front of it end the way of all else
 	for _, el := range all {
-		match := ""
-		if len(el.from) > 0 { // else it has what no other element has
+		match := rest
+		if len(el.from) > 0 {
 			if match = r.inSet([]element{el}, true); match == "" {
 				match = unread
 			}
 		}
 		if target := verdict(&el.verdict); target != "" {
 			r.end(match, target)
+		} else {
+			rest = unread
 		}
 	}
 }
