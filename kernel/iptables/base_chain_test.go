@@ -12,6 +12,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
 // firewall returns the base chains of a reading in canonical text.
@@ -276,5 +277,41 @@ func TestElementForAllOthers(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%v: %q, want %q", c.raw, got, c.want)
 		}
+	}
+}
+
+// An option is negated, not what looks like one in the name of a link.
+func TestNegated(t *testing.T) {
+	for text, want := range map[string]string{
+		"-i br--lan":                   "! -i br--lan",
+		"-p tcp":                       "! -p tcp",
+		"--ctstate NEW":                "! --ctstate NEW",
+		"-m mark --mark 0x7/0xff":      "-m mark ! --mark 0x7/0xff",
+		"-m addrtype --dst-type LOCAL": "-m addrtype ! --dst-type LOCAL",
+		"":                             "-m unread",
+	} {
+		var r nftRule
+		if r.matched(true, text); r.matches[0] != want {
+			t.Errorf("%q: %q, want %q", text, r.matches[0], want)
+		}
+	}
+}
+
+// An error in one chain is not lost by a chain that is read behind it.
+func TestKernelFirstErrorIsKept(t *testing.T) {
+	kerneltest.NewNamespace(t)
+	c, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer c.Close()
+	conn, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &nftReader{conn: conn, stamp: &nftStamp{conn: c}, table: nftTable{nftables.TableFamilyINet, "fw"},
+		rules: map[string][]string{"two": nil}, err: unix.ENOENT}
+	if lines, found := r.chain("two"); !found || len(lines) > 0 || r.err != unix.ENOENT {
+		t.Errorf("%q, %t: %v", lines, found, r.err)
 	}
 }

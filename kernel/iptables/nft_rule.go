@@ -172,10 +172,11 @@ func (r *nftRule) matched(negated bool, text string) {
 		negated, text = false, unread
 	}
 	if negated {
-		text = strings.Replace(text, "--", "! --", 1)
-		if !strings.Contains(text, "! ") {
-			text = "! " + text
+		module := ""
+		if words := strings.SplitAfterN(text, " ", 3); len(words) == 3 && words[0] == "-m " {
+			module, text = words[0]+words[1], words[2]
 		}
+		text = module + "! " + text
 	}
 	r.match(text)
 	r.pending, r.several = false, false
