@@ -135,6 +135,13 @@ iptables raw PREROUTING: the rule -d 10.96.0.1/32 -j DROP takes -t 10.96.0.1:80`
 			t.Errorf("got:\n%s\nwant:\n%s", got, want)
 		}
 	}
+	o2 := &kernel.Observed{Firewall: []kernel.BaseChain{{Family: kernel.IPv4, Hook: "input", Policy: "drop", Name: "iptables filter INPUT",
+		Rules: "-d 10.96.0.1/32 -j REJECT"}}}
+	const each = "iptables filter INPUT: the rule -d 10.96.0.1/32 -j REJECT takes -t 10.96.0.1:80\n" +
+		"iptables filter INPUT: no rule accepts -t 10.96.0.2:80 and 1 more, they are left to drop"
+	if got := strings.Join(NewFirewall(o2).Blocked(ByIPVS, virtuals), "\n"); got != each {
+		t.Errorf("each ruling has a line:\n%s\nwant:\n%s", got, each)
+	}
 	if got := NewFirewall(o).Blocked(ByIPVS, nil); got != nil {
 		t.Errorf("with nothing served: %q", got)
 	}
