@@ -33,6 +33,9 @@ func Blocked(have *kernel.Observed, want *kernel.State, byRules []kernel.Virtual
 type firewall struct {
 	bases    []kernel.BaseChain
 	virtuals []kernel.Virtual
+	chains   []kernel.Chain
+	node     kernel.Node
+	relayed  bool
 	fronts   *frontend.Frontends
 	lines    []string
 }
@@ -40,13 +43,19 @@ type firewall struct {
 // blocked is Blocked, with the answer of the last sync if it is still right.
 func (f *firewall) blocked(have *kernel.Observed, want *kernel.State, fronts *frontend.Frontends) []string {
 	same := slices.Equal(f.bases, have.Firewall) && sameSlice(f.virtuals, want.Virtuals) &&
-		(len(want.Virtuals) > 0 || f.fronts == fronts)
-	if !same {
+		f.relayed == have.Relayed && f.node.Equal(have.Node)
+	if len(want.Virtuals) > 0 {
+		same = same && sameSlice(f.chains, want.Chains)
+	} else { // mode iptables makes the chains of the same Frontends again
+		same = same && (f.fronts == fronts || fronts != nil && f.fronts != nil && fronts.Same(f.fronts))
+	}
+	if f.fronts = fronts; !same { // Same knows only the Frontends just before
 		var byRules []kernel.VirtualKey
 		if len(want.Virtuals) == 0 && len(have.Firewall) > 0 && fronts != nil {
 			byRules = fronts.Elsewhere()
 		}
-		*f = firewall{have.Firewall, want.Virtuals, fronts, Blocked(have, want, byRules)}
+		*f = firewall{have.Firewall, want.Virtuals, want.Chains, have.Node, have.Relayed, fronts,
+			Blocked(have, want, byRules)}
 	}
 	return f.lines
 }

@@ -2,10 +2,13 @@ package proxy
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // What keeps clients away is judged again when the rules, or what is served, have changed, and only then. In mode
@@ -40,6 +43,33 @@ func TestBlockedIsJudgedOnce(t *testing.T) {
 	relayed := drop("forward")
 	if relayed.Relayed = true; Blocked(relayed, want, nil) != nil {
 		t.Errorf("forward stops what is relayed: %q", Blocked(relayed, want, nil))
+	}
+}
+
+// In mode iptables a Cache returns new Frontends in every sync. Judged again is what changes the answer: an address of
+// the node, too.
+func TestBlockedByRulesIsJudgedOnce(t *testing.T) {
+	var cache frontend.Cache
+	var f firewall
+	have := &kernel.Observed{Firewall: []kernel.BaseChain{{Hook: "forward", Policy: "drop", Name: "nftables inet fw gate"}}}
+	want := &kernel.State{}
+	judged := func() bool {
+		f.lines = []string{"not judged"}
+		f.blocked(have, want, cache.List(sources.Merged{}, kernel.Node{}, frontend.Config{}))
+		return !slices.Contains(f.lines, "not judged")
+	}
+	if !judged() || judged() || judged() {
+		t.Error("judged in each sync, or never")
+	}
+	if have.Node.Addrs = []kernel.NodeAddr{{Link: "eth0"}}; !judged() || judged() {
+		t.Error("another address of the node: not judged again, or twice")
+	}
+	want.Virtuals = make([]kernel.Virtual, 1)
+	if want.Chains = make([]kernel.Chain, 1); !judged() || judged() {
+		t.Error("something is served: not judged again, or twice")
+	}
+	if want.Chains = make([]kernel.Chain, 1); !judged() {
+		t.Error("other chains of ours: not judged again")
 	}
 }
 
