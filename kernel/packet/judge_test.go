@@ -149,3 +149,12 @@ iptables raw PREROUTING: the rule -d 10.96.0.1/32 -j DROP takes -t 10.96.0.1:80`
 		t.Errorf("%v: %s reads back as %s", err, o, again)
 	}
 }
+
+// A name that no chain of ours has is looked up once.
+func TestUnknownChainIsRemembered(t *testing.T) {
+	f := firewall("accept", "")
+	f.node.rules(kernel.IPv4, "filter", "NOT-OURS")
+	if known, asked := f.node.parsed[chainKey{kernel.IPv4, "filter", "NOT-OURS"}]; !asked || known.found {
+		t.Errorf("%+v, asked: %t", known, asked)
+	}
+}
