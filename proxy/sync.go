@@ -241,7 +241,7 @@ func (p *Proxy) want(r *Report) kernel.State {
 
 // warn logs and publishes what keeps the wanted state from serving clients.
 func (p *Proxy) warn(r *Report, want kernel.State) {
-	barred := p.firewall.blocked(&p.reading.have, want.Virtuals, p.next.Frontends)
+	barred := p.firewall.blocked(&p.reading.have, &want, p.next.Frontends)
 	small := kernel.SmallHash(want.Sysctls, p.reading.have.Sysctls)
 	p.next.Warnings, p.next.Barred = slices.Concat(barred, small, r.Plan.Warnings), len(barred)
 	p.logs.firewall.report(barred)

@@ -1,14 +1,18 @@
 package iptables
 
 import (
+	"encoding/binary"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
 // firewall returns the base chains of a reading in canonical text.
@@ -243,5 +247,71 @@ func TestWords(t *testing.T) {
 		if got := strings.Join((&nftRule{link: linkName}).read(test.rule), "\n"); got != test.want {
 			t.Errorf("%v: %q, want %q", test.rule, got, test.want)
 		}
+	}
+}
+
+// The element of a verdict map for all other values has no key. It is the last line, and none of an interval's ends.
+func TestElementForAllOthers(t *testing.T) {
+	word := func(code int32) []byte { // NFTA_VERDICT_CODE
+		a := binary.NativeEndian.AppendUint16([]byte(nil), 8)
+		a = binary.NativeEndian.AppendUint16(a, unix.NFTA_VERDICT_CODE)
+		return binary.BigEndian.AppendUint32(a, uint32(code))
+	}
+	const accept, drop, next = 1, 0, -1
+	name := func(s string) []byte { return append([]byte(s), make([]byte, 16-len(s))...) }
+	for _, c := range []struct {
+		key      expr.MetaKey
+		interval bool
+		raw      []nftables.SetElement
+		want     string
+	}{
+		{expr.MetaKeyIIFNAME, false, []nftables.SetElement{{Val: word(drop)}, {Key: name("eth0"), Val: word(accept)}},
+			"-i eth0 -j ACCEPT\n-j DROP"},
+		{expr.MetaKeyIIFNAME, false, []nftables.SetElement{{Val: word(drop)}, {Key: name("eth0"), Val: word(next)}},
+			"-m unread -j DROP"},
+		{expr.MetaKeyL4PROTO, true, []nftables.SetElement{{Key: []byte{0}, IntervalEnd: true}, {Val: word(drop)},
+			{Key: []byte{6}, Val: word(accept)}, {Key: []byte{7}, IntervalEnd: true}}, "-p tcp -j ACCEPT\n-j DROP"},
+	} {
+		r := nftRule{link: linkName, elements: func(string) ([]element, bool) { return inOrder(c.raw, c.interval), true }}
+		got := strings.Join(r.read([]expr.Any{&expr.Meta{Key: c.key}, &expr.Lookup{IsDestRegSet: true}}), "\n")
+		if got != c.want {
+			t.Errorf("%v: %q, want %q", c.raw, got, c.want)
+		}
+	}
+}
+
+// An option is negated, not what looks like one in the name of a link.
+func TestNegated(t *testing.T) {
+	for text, want := range map[string]string{
+		"-i br--lan":                   "! -i br--lan",
+		"-p tcp":                       "! -p tcp",
+		"--ctstate NEW":                "! --ctstate NEW",
+		"-m mark --mark 0x7/0xff":      "-m mark ! --mark 0x7/0xff",
+		"-m addrtype --dst-type LOCAL": "-m addrtype ! --dst-type LOCAL",
+		"":                             "-m unread",
+	} {
+		var r nftRule
+		if r.matched(true, text); r.matches[0] != want {
+			t.Errorf("%q: %q, want %q", text, r.matches[0], want)
+		}
+	}
+}
+
+// An error in one chain is not lost by a chain that is read behind it.
+func TestKernelFirstErrorIsKept(t *testing.T) {
+	kerneltest.NewNamespace(t)
+	c, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer c.Close()
+	conn, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &nftReader{conn: conn, stamp: &nftStamp{conn: c}, table: nftTable{nftables.TableFamilyINet, "fw"},
+		rules: map[string][]string{"two": nil}, err: unix.ENOENT}
+	if lines, found := r.chain("two"); !found || len(lines) > 0 || r.err != unix.ENOENT {
+		t.Errorf("%q, %t: %v", lines, found, r.err)
 	}
 }

@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"cmp"
 	"net"
 
 	"github.com/google/nftables"
@@ -16,7 +17,7 @@ type nftReader struct {
 	table nftTable
 	deep  bool
 	rules map[string][]string // by chain; nil until they are read
-	err   error
+	err   error               // the first one
 }
 
 // chain returns the rules of a chain, and false if there is none. The library fails on a rule that it
@@ -32,7 +33,7 @@ func (r *nftReader) chain(name string) ([]string, bool) {
 		lines = []string{unread + " -j DROP", unread + " -j ACCEPT"}
 	}
 	odd, err := r.odd(name)
-	r.err = err
+	r.err = cmp.Or(r.err, err) // the first: another chain's success does not make up for it
 	for i, rule := range all {
 		w := nftRule{elements: r.elements, link: linkName}
 		if i < len(odd) {

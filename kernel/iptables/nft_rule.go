@@ -172,10 +172,11 @@ func (r *nftRule) matched(negated bool, text string) {
 		negated, text = false, unread
 	}
 	if negated {
-		text = strings.Replace(text, "--", "! --", 1)
-		if !strings.Contains(text, "! ") {
-			text = "! " + text
+		module := ""
+		if words := strings.SplitAfterN(text, " ", 3); len(words) == 3 && words[0] == "-m " {
+			module, text = words[0]+words[1], words[2]
 		}
+		text = module + "! " + text
 	}
 	r.match(text)
 	r.pending, r.several = false, false
@@ -240,15 +241,18 @@ func (r *nftRule) lookup(e *expr.Lookup) {
 		r.end(unread, "DROP")
 		return
 	}
+	rest := "" // the match of what no other element has: lines in front of it end the way of all else
 	for _, el := range all {
-		match := ""
-		if len(el.from) > 0 { // else it has what no other element has
+		match := rest
+		if len(el.from) > 0 {
 			if match = r.inSet([]element{el}, true); match == "" {
 				match = unread
 			}
 		}
 		if target := verdict(&el.verdict); target != "" {
 			r.end(match, target)
+		} else {
+			rest = unread
 		}
 	}
 }

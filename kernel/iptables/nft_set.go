@@ -38,9 +38,20 @@ func (r *nftReader) elements(name string) (list []element, ok bool) {
 	if err != nil || len(raw) > mostElements {
 		return nil, false
 	}
-	all := make([]element, len(raw))
-	for i, e := range raw { // of a verdict the library returns the attributes
-		all[i] = element{e.Key, e.Key, parseVerdict(nl.ParseAttrs(e.Val)), e.IntervalEnd}
+	return inOrder(raw, set.Interval), true
+}
+
+// inOrder returns the elements of a set in the order of their values. That for all other values, which the library
+// gives no key, is the last: in front it would take every packet.
+func inOrder(raw []nftables.SetElement, interval bool) (list []element) {
+	var all, others []element
+	for _, e := range raw { // of a verdict the library returns the attributes
+		el := element{e.Key, e.Key, parseVerdict(nl.ParseAttrs(e.Val)), e.IntervalEnd}
+		if len(e.Key) == 0 {
+			others = append(others, el)
+		} else {
+			all = append(all, el)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b element) int {
 		ends := map[bool]int{true: -1}
@@ -51,14 +62,14 @@ func (r *nftReader) elements(name string) (list []element, ok bool) {
 		case e.end && n > 0:
 			list[n-1].to = before(e.from)
 		case e.end: // what is below the first interval ends
-		case set.Interval && len(e.from) > 0:
+		case interval:
 			e.to = bytes.Repeat([]byte{0xff}, len(e.from))
 			list = append(list, e)
 		default:
 			list = append(list, e)
 		}
 	}
-	return list, true
+	return append(list, others...)
 }
 
 func parseVerdict(a nl.Attrs) (v expr.Verdict) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
@@ -90,6 +92,9 @@ func (t *Tables) WholeFirewall(ctx context.Context, names kernel.Names) ([]kerne
 	}
 	if there, err := t.bases.open(); there {
 		more, err := t.bases.list(shown, names, true)
+		for try := 1; errors.Is(err, unix.ENOENT) && try < tries; try++ { // a chain or set is gone since they were listed
+			more, err = t.bases.list(shown, names, true)
+		}
 		all, errs = append(all, more...), append(errs, err)
 	} else {
 		errs = append(errs, err)

@@ -36,8 +36,8 @@ var points = map[Passing][]point{
 	ByRelay: {{"ingress", false, false}, {"prerouting", false, false}, {"input", false, false}, {"output", true, false}},
 }
 
-// Blocked returns a line for each base chain through which no client's packets to some virtual servers pass, with
-// these virtual servers. Every line is true; what depends on the client, or is not understood, makes none.
+// Blocked returns a line for each ruling of a base chain by which no client's packets to some virtual servers pass,
+// with these virtual servers. Every line is true; what depends on the client, or is not understood, makes none.
 func (f *Firewall) Blocked(by Passing, virtuals []kernel.VirtualKey) []string {
 	var lines []string
 	for i := range f.Bases {
@@ -45,23 +45,47 @@ func (f *Firewall) Blocked(by Passing, virtuals []kernel.VirtualKey) []string {
 		if b.Table() == "nat" {
 			continue // it may move packets, and what our own rules there do is another question
 		}
-		var shut []kernel.VirtualKey
-		var how Ruling
-		for _, p := range points[by] {
-			if p.hook != b.Hook {
-				continue
-			}
-			for _, k := range virtuals {
-				if r := f.shut(b, by, p, k); r.Lost() && !slices.Contains(shut, k) {
-					shut, how = append(shut, k), r
-				}
-			}
-		}
-		if len(shut) > 0 {
-			lines = append(lines, b.line(shut, how))
+		for _, s := range f.shutBy(b, by, virtuals) {
+			lines = append(lines, b.line(s.virtuals, s.how))
 		}
 	}
 	return lines
+}
+
+// shut is the virtual servers that one ruling of a base chain keeps all clients from.
+type shut struct {
+	how      Ruling
+	virtuals []kernel.VirtualKey
+}
+
+// shutBy returns what a base chain shuts, by its rulings. Each virtual server is in one of them.
+func (f *Firewall) shutBy(b *Base, by Passing, virtuals []kernel.VirtualKey) (all []shut) {
+	type ruling struct {
+		Effect
+		rule string
+	}
+	at, seen := map[ruling]int{}, map[kernel.VirtualKey]bool{}
+	for _, p := range points[by] {
+		if p.hook != b.Hook {
+			continue
+		}
+		for _, k := range virtuals {
+			if seen[k] {
+				continue
+			}
+			r := f.shut(b, by, p, k)
+			if !r.Lost() {
+				continue
+			}
+			i, found := at[ruling{r.Effect, r.Rule}]
+			if !found {
+				i = len(all)
+				at[ruling{r.Effect, r.Rule}], all = i, append(all, shut{how: r})
+			}
+			seen[k], all[i].virtuals = true, append(all[i].virtuals, k)
+		}
+	}
+	return all
 }
 
 // line says what a base chain does with packets to virtual servers.

@@ -135,10 +135,26 @@ iptables raw PREROUTING: the rule -d 10.96.0.1/32 -j DROP takes -t 10.96.0.1:80`
 			t.Errorf("got:\n%s\nwant:\n%s", got, want)
 		}
 	}
+	o2 := &kernel.Observed{Firewall: []kernel.BaseChain{{Family: kernel.IPv4, Hook: "input", Policy: "drop", Name: "iptables filter INPUT",
+		Rules: "-d 10.96.0.1/32 -j REJECT"}}}
+	const each = "iptables filter INPUT: the rule -d 10.96.0.1/32 -j REJECT takes -t 10.96.0.1:80\n" +
+		"iptables filter INPUT: no rule accepts -t 10.96.0.2:80 and 1 more, they are left to drop"
+	if got := strings.Join(NewFirewall(o2).Blocked(ByIPVS, virtuals), "\n"); got != each {
+		t.Errorf("each ruling has a line:\n%s\nwant:\n%s", got, each)
+	}
 	if got := NewFirewall(o).Blocked(ByIPVS, nil); got != nil {
 		t.Errorf("with nothing served: %q", got)
 	}
 	if again, err := kernel.ParseObserved(o.String()); err != nil || again.String() != o.String() || len(again.Firewall) != len(o.Firewall) {
 		t.Errorf("%v: %s reads back as %s", err, o, again)
+	}
+}
+
+// A name that no chain of ours has is looked up once.
+func TestUnknownChainIsRemembered(t *testing.T) {
+	f := firewall("accept", "")
+	f.node.rules(kernel.IPv4, "filter", "NOT-OURS")
+	if known, asked := f.node.parsed[chainKey{kernel.IPv4, "filter", "NOT-OURS"}]; !asked || known.found {
+		t.Errorf("%+v, asked: %t", known, asked)
 	}
 }

@@ -13,27 +13,33 @@ type Node struct {
 	State *kernel.State
 	Facts kernel.Node
 
-	parsed map[chainKey][]Rule // chains of ours
+	parsed map[chainKey]ownChain
 }
 
 // rules returns the rules of a chain of ours, and whether there is one. A built-in chain without rules of ours is not
 // in the state.
 func (h *Node) rules(f kernel.Family, table, name string) (rules []Rule, found bool) {
 	key := chainKey{f, table, name}
-	if rules, found = h.parsed[key]; found {
-		return rules, true
+	if known, asked := h.parsed[key]; asked {
+		return known.rules, known.found
 	}
 	at := slices.IndexFunc(h.State.Chains, func(c kernel.Chain) bool {
 		return c.Name == name && c.Table == table && c.Family == f
 	})
-	if at < 0 {
-		return nil, false
-	}
 	if h.parsed == nil {
-		h.parsed = make(map[chainKey][]Rule)
+		h.parsed = make(map[chainKey]ownChain)
 	}
-	h.parsed[key] = parseChains(h.State.Chains[at].Rules)[""]
-	return h.parsed[key], true
+	if found = at >= 0; found {
+		rules = parseChains(h.State.Chains[at].Rules)[""]
+	}
+	h.parsed[key] = ownChain{rules, found}
+	return rules, found
+}
+
+// ownChain is a chain of ours. found is false for a name that no chain has: targets of other programs are asked often.
+type ownChain struct {
+	rules []Rule
+	found bool
 }
 
 // local reports whether an address belongs to the node: one of its own, loopback, or a VIP

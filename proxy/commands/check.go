@@ -261,7 +261,7 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 	}
 	want := s.Want(t, here)
 	have := kernel.Observed{State: want, Node: here, Names: s.Config.Names(), Firewall: firewall}
-	lines := proxy.Blocked(&have, want.Virtuals, s.Fronts(t, here).Elsewhere())
+	lines := proxy.Blocked(&have, &want, s.Fronts(t, here).Elsewhere())
 	c.unserved = c.unserved || len(lines) > 0
 	c.warn(lines...)
 }

@@ -104,6 +104,6 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 	if len(have.Firewall) > 0 {
 		byRules = s.Fronts(table, have.Node).Elsewhere()
 	}
-	p.warn(slices.Concat(proxy.Blocked(&have, want.Virtuals, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
+	p.warn(slices.Concat(proxy.Blocked(&have, &want, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
 	return result, nil
 }
