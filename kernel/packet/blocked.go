@@ -112,6 +112,9 @@ func (f *Firewall) shut(b *Base, by Passing, p point, k kernel.VirtualKey) Rulin
 	if moved {
 		v.Unknown |= Destination | Mark
 	}
+	if b.Hook == "input" { // our rules of nat may have marked it at hook prerouting
+		v.Unknown |= Mark
+	}
 	links := f.node.links(k)
 	if p.moved || len(links) == 0 {
 		if b.Links != "" {

@@ -99,6 +99,7 @@ func TestBlocked(t *testing.T) {
 		{"accept", "! -s 10.0.0.0/8 -p tcp -m tcp --dport 80 -j DROP", fine},
 		{"accept", "-s 127.0.0.1 -j ACCEPT\n-p udp -j DROP", fine},
 		{"accept", "-d 203.0.113.0/24 -j REJECT", named},
+		{"drop", "-m mark --mark 0x4000/0x4000 -j ACCEPT", fine}, // KUBE-MARK-MASQ may have marked it
 	} {
 		lines := firewall(c.policy, c.rules).Blocked(ByIPVS, []kernel.VirtualKey{kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.9:80"), kernel.TCP)})
 		if (len(lines) > 0) != (c.want == named) {
