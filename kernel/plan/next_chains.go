@@ -141,8 +141,8 @@ type leaving struct {
 	leads  map[chainID]bool          // chains that rules lead to which are not left
 }
 
-// rules returns the rules of a chain of many services that are not left. Those that are there stay: rules of node ports,
-// which have no VIP, and such as refuse clients of a VIP that had no endpoints.
+// rules returns the rules of a chain of many services that are not left. Those that are there stay: rules of node
+// ports, which have no VIP, and such as refuse clients of a VIP that had no endpoints.
 func (l *leaving) rules(c *kernel.Chain, there string) string {
 	var stays map[string]bool // nil before it is needed
 	return strings.Join(keep(strings.Split(c.Rules, "\n"), func(rule string) bool {
