@@ -80,8 +80,6 @@ func (c Chain) appendRules(b *strings.Builder) {
 	}
 }
 
-var toolNames = map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}
-
 // appendChains writes a section for each family and table, as iptables-save does.
 func appendChains(b *strings.Builder, o *Observed) {
 	for rest := o.Chains; len(rest) > 0; {
@@ -90,7 +88,7 @@ func appendChains(b *strings.Builder, o *Observed) {
 		if n < 0 {
 			n = len(rest)
 		}
-		appendTable(b, toolNames[first.Family], rest[:n])
+		appendTable(b, first.Family.Tool(), rest[:n])
 		rest = rest[n:]
 	}
 }

@@ -41,7 +41,7 @@ func (c OtherChain) String() string {
 }
 
 // Tool names the program of the family and back end: "ip6tables-nft".
-func (c OtherChain) Tool() string { return toolNames[c.Family] + "-" + c.Backend }
+func (c OtherChain) Tool() string { return c.Family.Tool() + "-" + c.Backend }
 
 // OtherChains returns chains as those of a back end.
 func OtherChains(chains []Chain, backend string, stuck bool) []OtherChain {
@@ -106,7 +106,7 @@ func appendOthers(b *strings.Builder, o *Observed) {
 func (p *parser) otherTool(tool string, stuck bool) {
 	name, backend, _ := strings.Cut(tool, "-")
 	p.family = IPv4
-	if name == toolNames[IPv6] {
+	if name == IPv6.Tool() {
 		p.family = IPv6
 	}
 	p.other = &OtherChain{Backend: backend, Stuck: stuck}

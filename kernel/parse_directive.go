@@ -68,8 +68,8 @@ func (p *parser) directive(f []string, line string) error {
 	case "rule":
 		err = p.foreignRule(f)
 	case "bridge":
-		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, toolNames[IPv4]),
-			slices.Contains(f, toolNames[IPv6])})
+		p.o.Node.Bridges = append(p.o.Node.Bridges, Bridge{arg(1), slices.Contains(f, IPv4.Tool()),
+			slices.Contains(f, IPv6.Tool())})
 	default:
 		err = p.o.Node.directive(f[0], arg(1), arg(3))
 	}

@@ -15,6 +15,14 @@ const (
 	IPv6 Family = 10
 )
 
+// Tool is the name of the family's iptables.
+func (f Family) Tool() string {
+	if f == IPv6 {
+		return "ip6tables"
+	}
+	return "iptables"
+}
+
 // FamilyOf returns the family of an address.
 func FamilyOf(a netip.Addr) Family {
 	if a.Is4() {

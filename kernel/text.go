@@ -113,7 +113,7 @@ func (b Bridge) words() []string {
 	words := []string{b.Link}
 	for _, f := range []Family{IPv4, IPv6} {
 		if b.Filtered(f) {
-			words = append(words, toolNames[f])
+			words = append(words, f.Tool())
 		}
 	}
 	return words

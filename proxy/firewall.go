@@ -8,28 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 )
 
-// Blocked returns a line for each base chain of other programs through which no client's packets pass to something
-// that is served: to the wanted virtual servers, or without any to what rules send on to backends elsewhere. It judges
-// what they do once the wanted state is applied.
-func Blocked(have *kernel.Observed, want *kernel.State, byRules []kernel.VirtualKey) []string {
-	if len(have.Firewall) == 0 {
-		return nil
-	}
-	f := packet.NewFirewall(packet.Applied(have, want))
-	if len(want.Virtuals) > 0 {
-		keys := make([]kernel.VirtualKey, len(want.Virtuals))
-		for i := range want.Virtuals {
-			keys[i] = want.Virtuals[i].Key
-		}
-		if have.Relayed {
-			return f.Blocked(packet.ByRelay, keys)
-		}
-		return f.Blocked(packet.ByIPVS, keys)
-	}
-	return f.Blocked(packet.ByNAT, byRules)
-}
-
-// firewall is the last answer of Blocked, and to what: in a check nothing of it has changed.
+// firewall is the last answer of packet.Blocked, and to what: in a check nothing of it has changed, and a new service
+// changes little.
 type firewall struct {
 	bases    []kernel.BaseChain
 	virtuals []kernel.Virtual
@@ -37,30 +17,53 @@ type firewall struct {
 	node     kernel.Node
 	relayed  bool
 	fronts   *frontend.Frontends
+	shut     []packet.Shut // of virtuals
 	lines    []string
 }
 
-// blocked is Blocked, with the answer of the last sync if it is still right.
+// blocked is packet.Blocked. It judges only what has changed since the last sync.
 func (f *firewall) blocked(have *kernel.Observed, want *kernel.State, fronts *frontend.Frontends) []string {
-	same := slices.Equal(f.bases, have.Firewall) && sameSlice(f.virtuals, want.Virtuals) &&
-		f.relayed == have.Relayed && f.node.Equal(have.Node)
-	if len(want.Virtuals) > 0 {
-		same = same && sameSlice(f.chains, want.Chains)
-	} else { // mode iptables makes the chains of the same Frontends again
-		same = same && (f.fronts == fronts || fronts != nil && f.fronts != nil && fronts.Same(f.fronts))
-	}
-	if f.fronts = fronts; !same { // Same knows only the Frontends just before
+	last := *f
+	*f = firewall{have.Firewall, want.Virtuals, want.Chains, have.Node, have.Relayed, fronts, last.shut, last.lines}
+	same := slices.Equal(last.bases, have.Firewall) && last.relayed == have.Relayed && last.node.Equal(have.Node)
+	switch {
+	case len(have.Firewall) == 0:
+		f.shut, f.lines = nil, nil
+	case len(want.Virtuals) == 0: // mode iptables makes the chains of the same Frontends again
+		known := same && len(last.virtuals) == 0
+		if known && (last.fronts == fronts || last.fronts != nil && fronts != nil && fronts.Same(last.fronts)) {
+			break
+		}
 		var byRules []kernel.VirtualKey
-		if len(want.Virtuals) == 0 && len(have.Firewall) > 0 && fronts != nil {
+		if fronts != nil {
 			byRules = fronts.Elsewhere()
 		}
-		*f = firewall{have.Firewall, want.Virtuals, want.Chains, have.Node, have.Relayed, fronts,
-			Blocked(have, want, byRules)}
+		f.shut, f.lines = nil, packet.Blocked(have, want, byRules)
+	case same && kernel.SameSlice(last.chains, want.Chains) && kernel.SameSlice(last.virtuals, want.Virtuals):
+	default:
+		if !same || !kernel.SameSlice(last.chains, want.Chains) {
+			last.virtuals, last.shut = nil, nil
+		}
+		f.judge(have, want, &last)
 	}
 	return f.lines
 }
 
-// sameSlice reports whether two slices are one.
-func sameSlice[T any](a, b []T) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+// judge judges the virtual servers that were not judged last.
+func (f *firewall) judge(have *kernel.Observed, want *kernel.State, last *firewall) {
+	var fresh []kernel.VirtualKey
+	gone := map[kernel.VirtualKey]bool{}
+	sameKey := func(a, b *kernel.Virtual) bool { return a.Key == b.Key }
+	kernel.Walk(want.Virtuals, last.virtuals, sameKey, kernel.Virtual.Compare, func(w, h *kernel.Virtual) {
+		if h == nil {
+			fresh = append(fresh, w.Key)
+		} else if w == nil {
+			gone[h.Key] = true
+		}
+	})
+	wall := packet.NewFirewall(packet.Applied(have, want))
+	stay := slices.DeleteFunc(slices.Clone(last.shut), func(s packet.Shut) bool { return gone[s.Key] })
+	f.shut = append(stay, wall.Shut(packet.PassingOf(have), fresh)...)
+	kernel.SortStableFunc(f.shut, func(a, b packet.Shut) int { return a.Key.Compare(b.Key) })
+	f.lines = wall.Lines(f.shut)
 }

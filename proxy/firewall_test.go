@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// What keeps clients away is judged again when the rules, or what is served, have changed, and only then. In mode
-// iptables it is what sends packets on that counts, and in mode userspace no reply passes forward.
+// What keeps clients away is judged again when the rules, or what is served, have changed, and only then.
 func TestBlockedIsJudgedOnce(t *testing.T) {
 	web := kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.9:80"), kernel.TCP)
 	want := &kernel.State{Virtuals: []kernel.Virtual{{Key: web}}}
@@ -34,15 +34,6 @@ func TestBlockedIsJudgedOnce(t *testing.T) {
 	}
 	if now := f.blocked(&kernel.Observed{}, want, nil); now != nil {
 		t.Errorf("without a firewall: %q", now)
-	}
-	for hook, lines := range map[string]int{"input": 0, "forward": 1, "postrouting": 1} {
-		if got := Blocked(drop(hook), &kernel.State{}, []kernel.VirtualKey{web}); len(got) != lines {
-			t.Errorf("by rules, at %s: %q", hook, got)
-		}
-	}
-	relayed := drop("forward")
-	if relayed.Relayed = true; Blocked(relayed, want, nil) != nil {
-		t.Errorf("forward stops what is relayed: %q", Blocked(relayed, want, nil))
 	}
 }
 
@@ -73,39 +64,26 @@ func TestBlockedByRulesIsJudgedOnce(t *testing.T) {
 	}
 }
 
-// On a host with iptables -P FORWARD DROP nothing is in the way before the first start: KUBE-FORWARD, which is still to
-// be made, accepts replies in front of the policy. In the other back end, and behind a rule that drops, it does not.
-func TestBlockedIsJudgedWithOurJumps(t *testing.T) {
-	web := kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.9:80"), kernel.TCP)
-	chain := func(name, rules string) kernel.Chain {
-		return kernel.Chain{Family: kernel.IPv4, Table: "filter", Name: name, Rules: rules}
-	}
-	want := &kernel.State{Virtuals: []kernel.Virtual{{Key: web}}, Chains: []kernel.Chain{
-		chain("FORWARD", `-m comment --comment "forwarding rules" -j KUBE-FORWARD`),
-		chain("KUBE-FORWARD", "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"),
-	}}
-	for _, c := range []struct {
-		name, rules string
-		hidden      []string
-		blocked     bool
-	}{
-		{"iptables filter FORWARD", "", nil, false},
-		{"iptables filter FORWARD", "-j DROP", nil, false},
-		{"iptables filter FORWARD", "-j KUBE-FORWARD\n-j DROP", nil, false},
-		{"iptables filter FORWARD", "-j DROP\n-j KUBE-FORWARD", nil, true},
-		{"iptables filter FORWARD", "-j MINE\n:MINE\n-j KUBE-FORWARD\n-j DROP", nil, false},
-		{"iptables mangle FORWARD", "", nil, true},
-		{"iptables-legacy filter FORWARD", "", nil, true},
-		{"nftables ip filter FORWARD", "", nil, true},
-		{"nftables ip filter FORWARD", "", []string{"iptables filter"}, false},
-	} {
-		have := &kernel.Observed{Hidden: c.hidden, Firewall: []kernel.BaseChain{
-			{Family: kernel.IPv4, Hook: "forward", Policy: "drop", Name: c.name, Rules: c.rules}}}
-		if got := Blocked(have, want, nil); (len(got) > 0) != c.blocked {
-			t.Errorf("%s: %q, want blocked: %t", c.name, got, c.blocked)
+// What is new is judged, and what is gone forgotten, as if all were judged again.
+func TestBlockedFollowsTheTable(t *testing.T) {
+	have := &kernel.Observed{Firewall: []kernel.BaseChain{{Family: kernel.IPv4, Hook: "input", Policy: "drop",
+		Name: "iptables filter INPUT", Rules: "-d 203.0.113.2/32 -j REJECT\n-p tcp -m tcp --dport 443 -j ACCEPT"}}}
+	served := func(addrs ...string) *kernel.State {
+		var want kernel.State
+		for _, a := range addrs {
+			want.Virtuals = append(want.Virtuals, kernel.Virtual{Key: kernel.VirtualAt(netip.MustParseAddrPort(a), kernel.TCP)})
 		}
-		if have.Firewall[0].Rules != c.rules {
-			t.Errorf("the reading has changed: %q", have.Firewall[0].Rules)
+		return &want
+	}
+	var f firewall
+	for _, want := range []*kernel.State{
+		served("203.0.113.1:80", "203.0.113.2:80"), served("203.0.113.1:80", "203.0.113.2:80", "203.0.113.3:80"),
+		served("203.0.113.1:443", "203.0.113.2:80", "203.0.113.3:80"), served("203.0.113.1:443"), served("203.0.113.2:80"),
+		served("203.0.113.1:80", "203.0.113.2:80"),
+	} {
+		got, all := f.blocked(have, want, nil), packet.Blocked(have, want, nil)
+		if !slices.Equal(got, all) {
+			t.Errorf("%v: %q, want %q", want.Virtuals, got, all)
 		}
 	}
 }

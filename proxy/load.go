@@ -23,7 +23,6 @@ const (
 type load struct {
 	objects  int                 // virtual and real servers of the next part; 0 before the first
 	begun    int                 // VIPs that were left when the load began, 0 if none is going on
-	left     int                 // VIPs that the last part left
 	adds     bool                // the next part adds VIPs even if there is news: the last part was of news alone
 	planning time.Duration       // since the last part that added VIPs
 	last     *frontend.Frontends // of the last part
@@ -62,7 +61,6 @@ func (p *Proxy) plan(ctx context.Context, want kernel.State, r *Report) (
 // done notes a plan of a part, how long it took to make and to carry out, and the reading after it.
 func (l *load) done(part kernel.State, have *kernel.Observed, r *Report, err error) {
 	planning, applying := r.Planned.Sub(r.Start), time.Since(r.Planned)
-	l.left = r.Left
 	if r.Left > 0 || err != nil || l.tried != nil {
 		l.tried = plan.Tried(part, have, l.tried)
 	}

@@ -132,7 +132,7 @@ func (p *Proxy) program(ctx context.Context, r *Report) error {
 	p.progress.stage()
 	p.next.Drains = r.Plan.Drains
 	p.prober.ask(ctx, &r.Plan, r.Start, p.pace.period)
-	p.progress.load(p.load.begun-cmp.Or(p.load.left, p.load.begun), p.load.begun)
+	p.progress.load(p.load.begun-cmp.Or(p.next.Report.Left, p.load.begun), p.load.begun)
 	err = p.apply(ctx, part, then, r)
 	p.load.done(part, &p.reading.have, r, err)
 	return err

@@ -82,10 +82,10 @@ func find(name string) (string, error) {
 // the other back end, whose tables are empty.
 func Found() Find {
 	paths := make(map[string]string)
-	for _, name := range toolNames {
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		for _, backend := range []string{"", "-legacy", "-nft"} {
 			for _, suffix := range []string{"", "-save", "-restore"} {
-				tool := name + backend + suffix
+				tool := f.Tool() + backend + suffix
 				if path, err := find(tool); err == nil {
 					paths[tool] = path
 				}

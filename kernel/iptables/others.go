@@ -21,7 +21,7 @@ var backendNames = map[bool]string{false: "legacy", true: "nft"} // by Tool.NFT
 // otherOf returns the tables of a family in the back end that its tool does not write.
 func otherOf(f kernel.Family, written Tool) *family {
 	nft := !written.NFT
-	return &family{Family: f, tool: Tool{Name: toolNames[f] + "-" + backendNames[nft], NFT: nft}, other: true}
+	return &family{Family: f, tool: Tool{Name: f.Tool() + "-" + backendNames[nft], NFT: nft}, other: true}
 }
 
 // look opens the stamp of another back end. It reports false if the kernel has not loaded that: a request

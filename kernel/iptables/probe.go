@@ -34,17 +34,14 @@ func (t Tool) String() string {
 	return fmt.Sprintf("%s %s (%s)", t.Name, t.Version, backend)
 }
 
-var (
-	toolNames = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6tables"}
-	protocols = map[kernel.Family]goiptables.Protocol{kernel.IPv4: goiptables.ProtocolIPv4,
-		kernel.IPv6: goiptables.ProtocolIPv6}
-)
+var protocols = map[kernel.Family]goiptables.Protocol{kernel.IPv4: goiptables.ProtocolIPv4,
+	kernel.IPv6: goiptables.ProtocolIPv6}
 
 const packageHint = "apt-get install iptables"
 
 // probe finds the iptables of a family and asks it for its version and back end.
 func probe(ctx context.Context, find Find, f kernel.Family) (Tool, error) {
-	name := toolNames[f]
+	name := f.Tool()
 	path, err := find(name)
 	if errors.Is(err, exec.ErrNotFound) {
 		return Tool{}, &kernel.MissingError{What: name + " is not installed", Hint: packageHint}

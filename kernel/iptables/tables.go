@@ -106,7 +106,7 @@ func (t *Tables) run(ctx context.Context, stdin string, argv ...string) (string,
 // probe probes the iptables of a family. If it is the program of the first family under another
 // name, the answer of that one counts.
 func (t *Tables) probe(ctx context.Context, find Find, f kernel.Family) (Tool, error) {
-	name := toolNames[f]
+	name := f.Tool()
 	if len(t.families) > 0 {
 		tool := t.families[0].tool
 		first, err := find(tool.Name)

@@ -8,11 +8,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// iptables has the tools that write our chains, and nftables' names of their families.
-var (
-	iptables = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6tables"}
-	nftables = map[kernel.Family]string{kernel.IPv4: "ip", kernel.IPv6: "ip6"}
-)
+// nftables has its own names of families.
+var nftables = map[kernel.Family]string{kernel.IPv4: "ip", kernel.IPv6: "ip6"}
 
 // Applied returns a reading as it will be with the wanted state. A jump of ours that a built-in chain lacks is in front
 // of the rules of other programs, where it is inserted: before the first start a policy DROP of FORWARD seems to take
@@ -24,7 +21,7 @@ func Applied(have *kernel.Observed, want *kernel.State) *kernel.Observed {
 		if !c.BuiltIn() {
 			continue
 		}
-		tool := iptables[c.Family]
+		tool := c.Family.Tool()
 		name := fmt.Sprintf("%s %s %s", tool, c.Table, c.Name)
 		if slices.Contains(have.Hidden, tool+" "+c.Table) {
 			name = fmt.Sprintf("nftables %s %s %s", nftables[c.Family], c.Table, c.Name)

@@ -11,6 +11,33 @@ import (
 // (NF_IP_PRI_NAT_DST of linux/netfilter_ipv4.h). Chains of a higher priority see the new one.
 const NATPriority = -100
 
+// Blocked returns a line for each ruling of a base chain of other programs by which no client's packets to some of what
+// is served pass, with what that is: of the wanted virtual servers, or without any of what rules send on to backends
+// elsewhere. Every line is true; what depends on the client, or is not understood, makes none. It judges what the base
+// chains do once the wanted state is applied.
+func Blocked(have *kernel.Observed, want *kernel.State, byRules []kernel.VirtualKey) []string {
+	if len(have.Firewall) == 0 {
+		return nil
+	}
+	f := NewFirewall(Applied(have, want))
+	if len(want.Virtuals) == 0 {
+		return f.Lines(f.Shut(ByNAT, byRules))
+	}
+	keys := make([]kernel.VirtualKey, len(want.Virtuals))
+	for i := range want.Virtuals {
+		keys[i] = want.Virtuals[i].Key
+	}
+	return f.Lines(f.Shut(PassingOf(have), keys))
+}
+
+// PassingOf returns how packets pass to virtual servers.
+func PassingOf(have *kernel.Observed) Passing {
+	if have.Relayed {
+		return ByRelay
+	}
+	return ByIPVS
+}
+
 // Passing is how a virtual server's packets pass the hooks.
 type Passing uint8
 
@@ -36,68 +63,72 @@ var points = map[Passing][]point{
 	ByRelay: {{"ingress", false, false}, {"prerouting", false, false}, {"input", false, false}, {"output", true, false}},
 }
 
-// Blocked returns a line for each ruling of a base chain by which no client's packets to some virtual servers pass,
-// with these virtual servers. Every line is true; what depends on the client, or is not understood, makes none.
-func (f *Firewall) Blocked(by Passing, virtuals []kernel.VirtualKey) []string {
-	var lines []string
-	for i := range f.Bases {
-		b := &f.Bases[i]
-		if b.Table() == "nat" {
-			continue // it may move packets, and what our own rules there do is another question
-		}
-		for _, s := range f.shutBy(b, by, virtuals) {
-			lines = append(lines, b.line(s.virtuals, s.how))
-		}
-	}
-	return lines
+// Shut is a virtual server that a base chain keeps all clients from.
+type Shut struct {
+	Key    kernel.VirtualKey
+	base   int // index in Firewall.Bases
+	effect Effect
+	rule   string // "" for the policy
 }
 
-// shut is the virtual servers that one ruling of a base chain keeps all clients from.
-type shut struct {
-	how      Ruling
-	virtuals []kernel.VirtualKey
-}
-
-// shutBy returns what a base chain shuts, by its rulings. Each virtual server is in one of them.
-func (f *Firewall) shutBy(b *Base, by Passing, virtuals []kernel.VirtualKey) (all []shut) {
-	type ruling struct {
-		Effect
-		rule string
-	}
-	at, seen := map[ruling]int{}, map[kernel.VirtualKey]bool{}
-	for _, p := range points[by] {
-		if p.hook != b.Hook {
-			continue
-		}
-		for _, k := range virtuals {
-			if seen[k] {
-				continue
+// Shut returns the virtual servers that base chains keep all clients from, in their order.
+func (f *Firewall) Shut(by Passing, virtuals []kernel.VirtualKey) (all []Shut) {
+	for _, k := range virtuals {
+		for i := range f.Bases {
+			b := &f.Bases[i]
+			if b.Table() == "nat" {
+				continue // it may move packets, and what our own rules there do is another question
 			}
-			r := f.shut(b, by, p, k)
-			if !r.Lost() {
-				continue
+			for _, p := range points[by] {
+				if p.hook != b.Hook {
+					continue
+				}
+				if r := f.shut(b, by, p, k); r.Lost() {
+					all = append(all, Shut{k, i, r.Effect, r.Rule})
+					break
+				}
 			}
-			i, found := at[ruling{r.Effect, r.Rule}]
-			if !found {
-				i = len(all)
-				at[ruling{r.Effect, r.Rule}], all = i, append(all, shut{how: r})
-			}
-			seen[k], all[i].virtuals = true, append(all[i].virtuals, k)
 		}
 	}
 	return all
 }
 
+// Lines says what base chains shut, a line for each ruling, in the order of the base chains.
+func (f *Firewall) Lines(shut []Shut) (lines []string) {
+	type ruling struct {
+		effect Effect
+		rule   string
+	}
+	for i := range f.Bases {
+		var order []ruling
+		keys := map[ruling][]kernel.VirtualKey{}
+		for _, s := range shut {
+			if s.base != i {
+				continue
+			}
+			r := ruling{s.effect, s.rule}
+			if keys[r] == nil {
+				order = append(order, r)
+			}
+			keys[r] = append(keys[r], s.Key)
+		}
+		for _, r := range order {
+			lines = append(lines, f.Bases[i].line(keys[r], r.effect, r.rule))
+		}
+	}
+	return lines
+}
+
 // line says what a base chain does with packets to virtual servers.
-func (b *Base) line(shut []kernel.VirtualKey, how Ruling) string {
+func (b *Base) line(shut []kernel.VirtualKey, effect Effect, rule string) string {
 	what, are := shut[0].String(), "it is"
 	if n := len(shut) - 1; n > 0 {
 		what, are = fmt.Sprintf("%s and %d more", what, n), "they are"
 	}
-	if how.Rule == "" {
-		return fmt.Sprintf("%s: no rule accepts %s, %s left to %s", b.Name, what, are, how.Effect)
+	if rule == "" {
+		return fmt.Sprintf("%s: no rule accepts %s, %s left to %s", b.Name, what, are, effect)
 	}
-	return fmt.Sprintf("%s: the rule %s takes %s", b.Name, how.Rule, what)
+	return fmt.Sprintf("%s: the rule %s takes %s", b.Name, rule, what)
 }
 
 // shut returns what a base chain does with the packets of every client: the effect is unclear if it is not the same

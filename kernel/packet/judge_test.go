@@ -79,6 +79,11 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// shutLines says what is shut of some virtual servers.
+func shutLines(f *Firewall, by Passing, virtuals ...kernel.VirtualKey) []string {
+	return f.Lines(f.Shut(by, virtuals))
+}
+
 // Only what surely keeps every client away is named: by every link on which clients may be.
 func TestBlocked(t *testing.T) {
 	const named, fine = "named", ""
@@ -101,7 +106,8 @@ func TestBlocked(t *testing.T) {
 		{"accept", "-d 203.0.113.0/24 -j REJECT", named},
 		{"drop", "-m mark --mark 0x4000/0x4000 -j ACCEPT", fine}, // KUBE-MARK-MASQ may have marked it
 	} {
-		lines := firewall(c.policy, c.rules).Blocked(ByIPVS, []kernel.VirtualKey{kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.9:80"), kernel.TCP)})
+		web := kernel.VirtualAt(netip.MustParseAddrPort("203.0.113.9:80"), kernel.TCP)
+		lines := shutLines(firewall(c.policy, c.rules), ByIPVS, web)
 		if (len(lines) > 0) != (c.want == named) {
 			t.Errorf("%s, policy %s: %q, want %q", strings.ReplaceAll(c.rules, "\n", "; "), c.policy, lines, c.want)
 		}
@@ -132,7 +138,7 @@ nftables inet fw pre: the rule -d 10.96.0.2/32 -j DROP takes -t 10.96.0.2:80 and
 nftables inet that is fine: no rule accepts -t 10.96.0.1:80 and 3 more, they are left to drop
 iptables raw PREROUTING: the rule -d 10.96.0.1/32 -j DROP takes -t 10.96.0.1:80`,
 	} {
-		if got := strings.Join(NewFirewall(o).Blocked(by, virtuals), "\n"); got != want {
+		if got := strings.Join(shutLines(NewFirewall(o), by, virtuals...), "\n"); got != want {
 			t.Errorf("got:\n%s\nwant:\n%s", got, want)
 		}
 	}
@@ -140,10 +146,10 @@ iptables raw PREROUTING: the rule -d 10.96.0.1/32 -j DROP takes -t 10.96.0.1:80`
 		Rules: "-d 10.96.0.1/32 -j REJECT"}}}
 	const each = "iptables filter INPUT: the rule -d 10.96.0.1/32 -j REJECT takes -t 10.96.0.1:80\n" +
 		"iptables filter INPUT: no rule accepts -t 10.96.0.2:80 and 1 more, they are left to drop"
-	if got := strings.Join(NewFirewall(o2).Blocked(ByIPVS, virtuals), "\n"); got != each {
+	if got := strings.Join(shutLines(NewFirewall(o2), ByIPVS, virtuals...), "\n"); got != each {
 		t.Errorf("each ruling has a line:\n%s\nwant:\n%s", got, each)
 	}
-	if got := NewFirewall(o).Blocked(ByIPVS, nil); got != nil {
+	if got := shutLines(NewFirewall(o), ByIPVS); got != nil {
 		t.Errorf("with nothing served: %q", got)
 	}
 	if again, err := kernel.ParseObserved(o.String()); err != nil || again.String() != o.String() || len(again.Firewall) != len(o.Firewall) {

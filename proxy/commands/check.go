@@ -13,7 +13,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
-	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
@@ -261,7 +261,7 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 	}
 	want := s.Want(t, here)
 	have := kernel.Observed{State: want, Node: here, Names: s.Config.Names(), Firewall: firewall}
-	lines := proxy.Blocked(&have, &want, s.Fronts(t, here).Elsewhere())
+	lines := packet.Blocked(&have, &want, s.Fronts(t, here).Elsewhere())
 	c.unserved = c.unserved || len(lines) > 0
 	c.warn(lines...)
 }

@@ -44,7 +44,8 @@ must be readable by all who may write the file that includes it.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf",
 			"svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
 		Exits: []cli.Exit{
-			{Code: cli.Failed, When: "nothing can be imported, or not who may connect; with --strict: or anything else"},
+			{Code: cli.Failed, When: "nothing is imported, or not all limits of who may connect; with --strict: " +
+				"or not all else"},
 			{Code: cli.Config, When: "FILE is not valid, or of no known format"},
 		},
 		Flags: c.flags, Common: configFlag, Run: c.run,
@@ -258,9 +259,10 @@ func (c *importCommand) deliver(r convert.Result) error {
 	c.takeover.vips = vipsOn(r.Services, c.takeover.device)
 	steps, back := c.takeover.steps()
 	document := r.Document()
-	if len(r.Services) == 0 {
+	switch {
+	case len(r.Services) == 0 || c.write != "" && r.Widens(): // the daemon would serve a file of services.d at once
 		steps, back = []string{}, nil // nothing is taken over
-	} else if c.write != "" && !r.Widens() {
+	case c.write != "":
 		if err := writeServices(c.write, document); err != nil {
 			return err
 		}
@@ -283,7 +285,7 @@ func (c *importCommand) deliver(r convert.Result) error {
 		fmt.Fprintf(c.Err, "svcproxy: way back, step %d: %s\n", i+1, step)
 	}
 	if c.write != "" && len(r.Services) > 0 {
-		if r.Widens() { // the daemon would serve a file of services.d at once
+		if r.Widens() {
 			return nil
 		}
 		_, err := fmt.Fprintf(c.Out, "ok: %s\n", sources.Count(len(r.Services), "service"))

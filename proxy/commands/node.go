@@ -35,7 +35,7 @@ func Node(e *Env) cli.Command {
 While the node is drained, /healthz and health check node ports answer 503. Connections
 that still arrive are served. Announced VIPs get announce.drainMetric, and are withdrawn
 after announce.drainTime. The drain survives restarts and ends with undrain.
-drain --wait waits until the node has no open connections; UDP has none. It is an error
+drain --wait waits until the node has no open connections of TCP. It is an error
 with connection sync, where the node also has those of others. Where keepalived moves the
 VIPs, drain first says what becomes of open connections, and --wait waits until the VIPs
 have left this node.`,
@@ -107,7 +107,7 @@ func (c *nodeCommand) sayHandover(ctx context.Context) {
 func (c *nodeCommand) all(ctx context.Context) (n conns, err error) {
 	st, err := c.client().Status(ctx, false)
 	if err == nil && st.VIPsMove() {
-		return conns{moves: true, VIPs: st.VIPsHere()}, nil
+		return conns{Active: status.Unknown, Closing: status.Unknown, moves: true, VIPs: st.VIPsHere()}, nil
 	}
 	if err == nil {
 		err = counted(st)

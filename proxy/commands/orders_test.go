@@ -187,7 +187,7 @@ func TestNodeDrainInAPair(t *testing.T) {
 	}
 	a := ask(t, s)
 	out, code := a.run("node", "drain", "--wait")
-	want := "svcproxy: keepalived moves the VIPs to the other node now\n" +
+	want := "svcproxy: keepalived will move the VIPs to the other node\n" +
 		"svcproxy: connections of web go on, by connection sync\n" +
 		"svcproxy: waiting for 0s: VIPs here: 1\n"
 	if code != 0 || a.err.String() != want {

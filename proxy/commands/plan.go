@@ -8,6 +8,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 )
@@ -104,6 +105,6 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 	if len(have.Firewall) > 0 {
 		byRules = s.Fronts(table, have.Node).Elsewhere()
 	}
-	p.warn(slices.Concat(proxy.Blocked(&have, &want, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
+	p.warn(slices.Concat(packet.Blocked(&have, &want, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
 	return result, nil
 }

@@ -27,8 +27,8 @@ func waitFlag(fs *pflag.FlagSet, wait *time.Duration) {
 // conns are connections as IPVS counts them. Only Active ones, which are established or begin, are waited for. IPVS
 // keeps a TCP connection that one side has closed for 2 minutes (TIME_WAIT), and counts all flows of UDP with those.
 type conns struct {
-	Active  uint64 `json:"connectionsLeft"`
-	Closing uint64 `json:"connectionsClosing"`
+	Active  status.Count `json:"connectionsLeft,omitzero"` // absent, like the other, if VIPs are waited for
+	Closing status.Count `json:"connectionsClosing,omitzero"`
 	// moves: keepalived moves VIPs, and only those that are still here are waited for.
 	moves bool
 	VIPs  int `json:"vipsHere,omitempty"`
@@ -38,8 +38,8 @@ type conns struct {
 func (c conns) over() bool { return c.VIPs == 0 && (c.moves || c.Active == 0) }
 
 func (c *conns) add(active, inactive status.Count) {
-	c.Active += uint64(active)
-	c.Closing += uint64(inactive)
+	c.Active += active
+	c.Closing += inactive
 }
 
 func (c conns) String() string {

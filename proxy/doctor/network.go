@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/proxy"
+	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -30,7 +30,7 @@ func firewall(f *Facts) (list []Finding) {
 	if f.Mode == sources.ModeIPTables && f.Fronts != nil {
 		byRules = f.Fronts.Elsewhere()
 	}
-	for _, line := range proxy.Blocked(f.Kernel, f.Want, byRules) {
+	for _, line := range packet.Blocked(f.Kernel, f.Want, byRules) {
 		list = append(list, one("clients get no connection", "accept these packets there; svcproxy explain shows the rules "+
 			"that a packet passes", "%s", line)...)
 	}

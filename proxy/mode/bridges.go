@@ -30,14 +30,12 @@ func Bridged(t sources.Table, n kernel.Node, c Config) []string {
 				lines = append(lines, fmt.Sprintf("endpoint %s of %s is on bridge %s, whose packets do not pass %s: "+
 					"from the same bridge its service is not reached: modprobe br_netfilter, "+
 					"and sysctl net.bridge.bridge-nf-call-%s=1",
-					e.Addr, s.DisplayName(), b.Link, tables[family], tables[family]))
+					e.Addr, s.DisplayName(), b.Link, family.Tool(), family.Tool()))
 			}
 		}
 	}
 	return lines
 }
-
-var tables = map[kernel.Family]string{kernel.IPv4: "iptables", kernel.IPv6: "ip6tables"}
 
 // endpointIn finds an endpoint inside a network of the node. The node's own
 // address does not count.

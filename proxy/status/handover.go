@@ -55,7 +55,7 @@ func (s *Status) Handover() []string {
 			}
 		}
 	}
-	lines := []string{"keepalived moves the VIPs to the other node now"}
+	lines := []string{"keepalived will move the VIPs to the other node"}
 	for _, f := range fates {
 		if list := names[f]; list != nil {
 			more := ""

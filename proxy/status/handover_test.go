@@ -8,7 +8,7 @@ import (
 
 // What becomes of open connections depends on what the servers see, connection sync and the scheduler.
 func TestHandover(t *testing.T) {
-	const moves = "keepalived moves the VIPs to the other node now"
+	const moves = "keepalived will move the VIPs to the other node"
 	at := netip.MustParseAddrPort("192.0.2.80:80")
 	service := func(name string, v Virtual) Service {
 		v.Address = at

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/condition"
-	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -117,7 +116,7 @@ func downLines(services []Service) []string {
 		}
 		for j := range s.Endpoints {
 			switch h := s.Endpoints[j].Health; {
-			case h == nil || h.Held || !h.isDown():
+			case h == nil || h.Held || !h.Down():
 			case len(lines) == maxDown:
 				more++
 			default:
@@ -129,11 +128,6 @@ func downLines(services []Service) []string {
 		lines = append(lines, fmt.Sprintf("and %d more: svcproxy health", more))
 	}
 	return lines
-}
-
-// isDown reports whether the endpoint is down by its probes.
-func (h *EndpointHealth) isDown() bool {
-	return h.State == HealthState(health.Down.String()) || h.State == HealthState(health.Recovering.String())
 }
 
 // down says since when and why an endpoint is down. Since is unknown where the state is the kernel's.
