@@ -28,15 +28,15 @@ var (
 	healthWaiting = desc("health_exec_waiting", "Exec checks that have waited for a place for more than three of "+
 		"their intervals: their last states count.")
 	healthOverrides = desc("health_overrides", "Orders of the operator, by verb.", "verb")
-	healthPanic     = desc("health_panic", "Whether endpoints of a service that are down serve because too few are up.",
-		"name")
-	healthEndpoints = desc("health_service_endpoints",
-		"Checked endpoints of a service, each once for each port, by state.", "name", "state")
-	healthEarliest = desc("health_service_certificate_expiry_timestamp_seconds",
-		"When the first certificate of a service's checked endpoints expires.", "name")
-	healthUp      = desc("health_up", "Whether a service's endpoint is up.", "name", "port", "protocol", "endpoint")
-	healthExpires = desc("health_certificate_expiry_timestamp_seconds",
-		"When the certificate of a service's endpoint expires.", "name", "port", "protocol", "endpoint")
+	healthPanic     = serviceDesc("health_panic",
+		"Whether endpoints of a service that are down serve because too few are up.")
+	healthEndpoints = serviceDesc("health_service_endpoints",
+		"Checked endpoints of a service, each once for each port, by state.", "state")
+	healthEarliest = serviceDesc("health_service_certificate_expiry_timestamp_seconds",
+		"When the first certificate of a service's checked endpoints expires.")
+	healthUp      = serviceDesc("health_up", "Whether a service's endpoint is up.", "port", "protocol", "endpoint")
+	healthExpires = serviceDesc("health_certificate_expiry_timestamp_seconds",
+		"When the certificate of a service's endpoint expires.", "port", "protocol", "endpoint")
 )
 
 // probeBuckets go from 0.5 ms to 8 s.
@@ -174,11 +174,11 @@ func (s statusCollector) healthOfServices(out output) {
 		if svc.Health == nil || svc.Health.Checked == 0 || !hasSeries(svc) {
 			continue
 		}
-		out.gauge(healthPanic, bit(svc.Health.Panics()), svc.Name)
-		out.gauge(healthEndpoints, float64(svc.Health.Up), svc.Name, "up")
-		out.gauge(healthEndpoints, float64(svc.Health.Down), svc.Name, "down")
+		out.gauge(healthPanic, bit(svc.Health.Panics()), of(svc.Name)...)
+		out.gauge(healthEndpoints, float64(svc.Health.Up), of(svc.Name, "up")...)
+		out.gauge(healthEndpoints, float64(svc.Health.Down), of(svc.Name, "down")...)
 		if t := earliestExpiry(svc.Endpoints); !t.IsZero() {
-			out.gauge(healthEarliest, seconds(t.Truncate(time.Second)), svc.Name)
+			out.gauge(healthEarliest, seconds(t.Truncate(time.Second)), of(svc.Name)...)
 		}
 		if checked > MaxHealthEndpoints && s.endpoints != "*" && !sources.SameName(s.endpoints, svc.Name) {
 			continue
@@ -213,7 +213,7 @@ func healthOfEndpoint(out output, name string, e *status.Endpoint) {
 	if !hasResult(h) {
 		return
 	}
-	labels := []string{name, e.Port, e.Protocol, e.Address.String()}
+	labels := of(name, e.Port, e.Protocol, e.Address.String())
 	out.gauge(healthUp, bit(h.Up()), labels...)
 	if !h.Expires.IsZero() {
 		out.gauge(healthExpires, seconds(h.Expires.Truncate(time.Second)), labels...)

@@ -24,12 +24,12 @@ func TestHealthIsExported(t *testing.T) {
 		`svcproxy_health_changes_total{to="up"} 1`, `svcproxy_health_changes_total{to="down"} 2`,
 		`svcproxy_health_blind 1`, `svcproxy_health_mass_failure_held 0`, `svcproxy_health_exec_waiting 3`,
 		`svcproxy_health_overrides{verb="drain"} 2`, `svcproxy_health_overrides{verb="weight"} 1`, `svcproxy_health_overrides{verb="disable"} 0`,
-		`svcproxy_health_panic{name="default/web"} 1`,
-		`svcproxy_health_service_endpoints{name="default/web",state="up"} 1`, `svcproxy_health_service_endpoints{name="default/web",state="down"} 1`,
-		`svcproxy_health_up{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 1`,
-		`svcproxy_health_up{endpoint="10.2.0.2:8080",name="default/web",port="http",protocol="tcp"} 0`,
-		`svcproxy_health_certificate_expiry_timestamp_seconds{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 1.7000036e+09`,
-		`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/web"} 1.7000036e+09`,
+		`svcproxy_health_panic{name="default/web",service="default/web"} 1`,
+		`svcproxy_health_service_endpoints{name="default/web",service="default/web",state="up"} 1`, `svcproxy_health_service_endpoints{name="default/web",service="default/web",state="down"} 1`,
+		`svcproxy_health_up{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp",service="default/web"} 1`,
+		`svcproxy_health_up{endpoint="10.2.0.2:8080",name="default/web",port="http",protocol="tcp",service="default/web"} 0`,
+		`svcproxy_health_certificate_expiry_timestamp_seconds{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp",service="default/web"} 1.7000036e+09`,
+		`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/web",service="default/web"} 1.7000036e+09`,
 		`svcproxy_health_probes_total{result="ok",type="http"} 1`, `svcproxy_health_probes_total{result="status",type="http"} 1`,
 		`svcproxy_health_probes_total{result="void",type="http"} 1`, `svcproxy_health_probes_total{result="timeout",type="http"} 0`,
 		`svcproxy_health_probe_duration_seconds_count{type="http"} 2`, `svcproxy_health_probe_duration_seconds_bucket{type="http",le="0.002"} 1`,
@@ -74,9 +74,9 @@ func TestHealthOfManyEndpoints(t *testing.T) {
 		if got := strings.Count(strings.Join(lines, "\n"), "\nsvcproxy_health_up{"); got != want {
 			t.Errorf("query %q: %d endpoints, want %d", query, got, want)
 		}
-		wantLines(t, lines, `svcproxy_health_service_endpoints{name="default/s1",state="up"} 501`,
-			`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/s0"} 1.7e+09`,
-			`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/s1"} 1.7e+09`)
+		wantLines(t, lines, `svcproxy_health_service_endpoints{name="default/s1",service="default/s1",state="up"} 501`,
+			`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/s0",service="default/s0"} 1.7e+09`,
+			`svcproxy_health_service_certificate_expiry_timestamp_seconds{name="default/s1",service="default/s1"} 1.7e+09`)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestHealthOfServicesAfterTheLastEndpoint(t *testing.T) {
 		addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 80)
 		s.Services[0].Endpoints = append(s.Services[0].Endpoints, status.Endpoint{Address: addr, Health: &status.EndpointHealth{State: "up"}})
 	}
-	wantLines(t, scrape(t, at(s), "?endpoints=*"), `svcproxy_health_service_endpoints{name="default/web",state="up"} 1`)
+	wantLines(t, scrape(t, at(s), "?endpoints=*"), `svcproxy_health_service_endpoints{name="default/web",service="default/web",state="up"} 1`)
 }
 
 // Results come from many goroutines, and often.

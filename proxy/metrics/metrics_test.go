@@ -141,7 +141,7 @@ func TestUncounted(t *testing.T) {
 	st := shop()
 	st.Uncounted, st.Daemon.Mode, st.Daemon.ConfiguredMode = true, "iptables", "iptables"
 	text := scrape(t, at(st), "?endpoints=*")
-	wantLines(t, text, `svcproxy_mode_info{configured="iptables",mode="iptables",reason=""} 1`, `svcproxy_service_backends{name="default/web"} 2`)
+	wantLines(t, text, `svcproxy_mode_info{configured="iptables",mode="iptables",reason=""} 1`, `svcproxy_service_backends{name="default/web",service="default/web"} 2`)
 	for _, series := range []string{"active_connections", "service_connections_total", "_bytes_total{", "inactive"} {
 		if strings.Contains(strings.Join(text, "\n"), series) {
 			t.Errorf("there are series of %s", series)
@@ -164,10 +164,10 @@ func TestStatusIsExported(t *testing.T) {
 		`svcproxy_vip_here{address="192.0.2.11"} 1`, `svcproxy_vip_here{address="192.0.2.12"} 0`,
 		`svcproxy_vip_offered{address="192.0.2.11"} 1`, `svcproxy_vip_offered{address="192.0.2.12"} 0`,
 		`svcproxy_conntrack_entries 10`, `svcproxy_conntrack_entries_limit 100`,
-		`svcproxy_service_backends{name="default/db"} 0`, `svcproxy_service_backends{name="default/web"} 2`,
-		`svcproxy_service_active_connections{name="default/web"} 7`, `svcproxy_service_connections_total{name="default/web"} 1.099511627776e+12`,
-		`svcproxy_service_packets_total{direction="in",name="default/web"} 2`, `svcproxy_service_packets_total{direction="out",name="default/web"} 3`,
-		`svcproxy_service_bytes_total{direction="in",name="default/web"} 4`, `svcproxy_service_bytes_total{direction="out",name="default/web"} 5`,
+		`svcproxy_service_backends{name="default/db",service="default/db"} 0`, `svcproxy_service_backends{name="default/web",service="default/web"} 2`,
+		`svcproxy_service_active_connections{name="default/web",service="default/web"} 7`, `svcproxy_service_connections_total{name="default/web",service="default/web"} 1.099511627776e+12`,
+		`svcproxy_service_packets_total{direction="in",name="default/web",service="default/web"} 2`, `svcproxy_service_packets_total{direction="out",name="default/web",service="default/web"} 3`,
+		`svcproxy_service_bytes_total{direction="in",name="default/web",service="default/web"} 4`, `svcproxy_service_bytes_total{direction="out",name="default/web",service="default/web"} 5`,
 		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} 1`,
 		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 1`,
 		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv6",traffic_policy="internal"} 0`,
@@ -228,8 +228,8 @@ func TestDashboardSelectsKnownValues(t *testing.T) {
 // Endpoints have series only on request.
 func TestEndpointsOnRequest(t *testing.T) {
 	m := at(shop())
-	const web = `svcproxy_endpoint_active_connections{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp"} 5`
-	const db = `svcproxy_endpoint_weight{endpoint="10.2.0.9:5432",name="default/db",port="",protocol=""} 0`
+	const web = `svcproxy_endpoint_active_connections{endpoint="10.2.0.1:8080",name="default/web",port="http",protocol="tcp",service="default/web"} 5`
+	const db = `svcproxy_endpoint_weight{endpoint="10.2.0.9:5432",name="default/db",port="",protocol="",service="default/db"} 0`
 	for query, want := range map[string][]bool{"": {false, false}, "?endpoints=default/web": {true, false}, "?endpoints=*": {true, true}} {
 		lines := scrape(t, m, query)
 		if got := []bool{slices.Contains(lines, web), slices.Contains(lines, db)}; !slices.Equal(got, want) {

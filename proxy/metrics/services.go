@@ -3,6 +3,8 @@ package metrics
 import (
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
@@ -13,26 +15,37 @@ const (
 	MaxEndpoints = 50_000
 )
 
-// The metrics of each service and endpoint. The label is not called service, because a scraper that finds its
-// targets in Kubernetes gives every series a label of that name.
+// The metrics of each service and endpoint. A service has two labels of the same value: a scraper that finds its
+// targets in Kubernetes sets service itself and renames ours to exported_service, so our dashboards use name.
 var (
-	backends = desc("service_backends", "Endpoints of a service that get new connections, each once for each port.",
-		"name")
-	active      = desc("service_active_connections", "Established connections to a service.", "name")
-	connections = desc("service_connections_total", "Connections to a service.", "name")
-	packets     = desc("service_packets_total", "Packets to a service (in) and from it (out).", "name", "direction")
-	bytes       = desc("service_bytes_total", "Bytes of packets to a service (in) and from it (out).", "name", "direction")
-	digest      = desc("service_digest", "A hash of a service's virtual servers with scheduler mh, except node ports. "+
-		"Nodes that send clients to the same endpoints have the same.", "name")
+	backends = serviceDesc("service_backends",
+		"Endpoints of a service that get new connections, each once for each port.")
+	active      = serviceDesc("service_active_connections", "Established connections to a service.")
+	connections = serviceDesc("service_connections_total", "Connections to a service.")
+	packets     = serviceDesc("service_packets_total", "Packets to a service (in) and from it (out).", "direction")
+	bytes       = serviceDesc("service_bytes_total", "Bytes of packets to a service (in) and from it (out).", "direction")
+	digest      = serviceDesc("service_digest",
+		"A hash of a service's virtual servers with scheduler mh, except node ports. "+
+			"Nodes that send clients to the same endpoints have the same.")
 	unlisted = desc("services_unlisted", "Services without their own series, because there are too many.")
 
-	endpointActive = desc("endpoint_active_connections", "Established connections to a service's endpoint.", "name",
-		"port", "protocol", "endpoint")
-	endpointInactive = desc("endpoint_inactive_connections",
-		"Connections to a service's endpoint that are closing, and all UDP ones.", "name", "port", "protocol", "endpoint")
-	endpointWeight = desc("endpoint_weight",
-		"Weight of a service's endpoint. One with weight 0 gets no new connections.", "name", "port", "protocol", "endpoint")
+	endpointActive = serviceDesc("endpoint_active_connections",
+		"Established connections to a service's endpoint.", "port", "protocol", "endpoint")
+	endpointInactive = serviceDesc("endpoint_inactive_connections",
+		"Connections to a service's endpoint that are closing, and all UDP ones.", "port", "protocol", "endpoint")
+	endpointWeight = serviceDesc("endpoint_weight",
+		"Weight of a service's endpoint. One with weight 0 gets no new connections.", "port", "protocol", "endpoint")
 )
+
+// serviceDesc describes a metric of services, which has the labels of a service before its own.
+func serviceDesc(name, help string, labels ...string) *prometheus.Desc {
+	return desc(name, help, append([]string{"service", "name"}, labels...)...)
+}
+
+// of returns the values of a service's labels.
+func of(service string, labels ...string) []string {
+	return append([]string{service, service}, labels...)
+}
 
 func (s statusCollector) services(out output) {
 	listed := s.status.Services
@@ -45,19 +58,19 @@ func (s statusCollector) services(out output) {
 		if !hasSeries(svc) {
 			continue
 		}
-		out.gauge(backends, float64(svc.Backends.Serving), svc.Name)
+		out.gauge(backends, float64(svc.Backends.Serving), of(svc.Name)...)
 		if n, ok := svc.DigestNumber(); ok && hashed(svc) {
-			out.gauge(digest, n, svc.Name)
+			out.gauge(digest, n, of(svc.Name)...)
 		}
 		if s.status.Uncounted {
 			continue
 		}
-		out.gauge(active, float64(svc.Active), svc.Name)
-		out.counter(connections, s.traffic[i].Connections, svc.Name)
-		out.counter(packets, s.traffic[i].InPackets, svc.Name, "in")
-		out.counter(packets, s.traffic[i].OutPackets, svc.Name, "out")
-		out.counter(bytes, s.traffic[i].InBytes, svc.Name, "in")
-		out.counter(bytes, s.traffic[i].OutBytes, svc.Name, "out")
+		out.gauge(active, float64(svc.Active), of(svc.Name)...)
+		out.counter(connections, s.traffic[i].Connections, of(svc.Name)...)
+		out.counter(packets, s.traffic[i].InPackets, of(svc.Name, "in")...)
+		out.counter(packets, s.traffic[i].OutPackets, of(svc.Name, "out")...)
+		out.counter(bytes, s.traffic[i].InBytes, of(svc.Name, "in")...)
+		out.counter(bytes, s.traffic[i].OutBytes, of(svc.Name, "out")...)
 	}
 	if s.endpoints != "" {
 		s.endpointSeries(out)
@@ -87,7 +100,7 @@ func (s statusCollector) endpointSeries(out output) {
 				return
 			}
 			left--
-			labels := []string{svc.Name, e.Port, e.Protocol, e.Address.String()}
+			labels := of(svc.Name, e.Port, e.Protocol, e.Address.String())
 			if !s.status.Uncounted {
 				out.gauge(endpointActive, float64(e.Active), labels...)
 				out.gauge(endpointInactive, float64(e.Inactive), labels...)

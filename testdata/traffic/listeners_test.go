@@ -166,9 +166,9 @@ func TestMetricsTellWhatTheKernelCounts(t *testing.T) {
 			return err
 		}
 		for i, series := range []string{
-			`svcproxy_service_connections_total{name="web"}`,
-			`svcproxy_service_packets_total{direction="in",name="web"}`, `svcproxy_service_packets_total{direction="out",name="web"}`,
-			`svcproxy_service_bytes_total{direction="in",name="web"}`, `svcproxy_service_bytes_total{direction="out",name="web"}`,
+			`svcproxy_service_connections_total{name="web",service="web"}`,
+			`svcproxy_service_packets_total{direction="in",name="web",service="web"}`, `svcproxy_service_packets_total{direction="out",name="web",service="web"}`,
+			`svcproxy_service_bytes_total{direction="in",name="web",service="web"}`, `svcproxy_service_bytes_total{direction="out",name="web",service="web"}`,
 		} {
 			if !strings.Contains(body, "\n"+series+" "+said[i+1]+"\n") {
 				return fmt.Errorf("%s is not %s as ipvsadm says", series, said[i+1])
