@@ -40,11 +40,13 @@ var kinds = []row{
 	{OtherRules, "old rules in the other back end of iptables still translate and refuse packets",
 		"install the tools of both back ends: the next sync removes the rules"},
 	{Unpublished, "routing daemons read old facts: announce.file cannot be written",
-		"svcproxy doctor; the directory of announce.file must be writable for the user of svcproxy"},
-	{ConntrackFull, "connection tracking is full or nearly so: new connections are lost", "svcproxy doctor"},
+		"make the directory of announce.file writable for the user of svcproxy"},
+	{ConntrackFull, "connection tracking is full or nearly so: new connections are lost",
+		"raise net.netfilter.nf_conntrack_max by sysctl -w"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room",
 		"raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
-	{CheckBlind, "a health check tells nothing: last states count", "svcproxy health"},
+	{CheckBlind, "a health check tells nothing: last states count",
+		"correct what the reason names on this node"},
 	{CheckLate, "health checks of a service run late: its states are old",
 		"make its timeouts shorter and intervals longer"},
 	{Displaced, "a program gets no new connections: a service has its port",
@@ -54,7 +56,7 @@ var kinds = []row{
 	{Unwatched, "changes are served up to 10 s late: they are polled",
 		"raise fs.inotify.max_user_instances and max_user_watches by sysctl -w, and LimitNOFILE= of the unit"},
 	{Unkept, "a restart would use older content: a file in stateDir cannot be written",
-		"df -h and df -i of stateDir; svcproxy doctor"},
+		"make room in stateDir (df -h, df -i), or make it writable for the user of svcproxy"},
 }
 
 // Kinds lists every kind, the worst first.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,9 @@ func TestFaults(t *testing.T) {
 			}
 			if got := a.Findings[0]; got.Why == "" || got.Mend == "" {
 				t.Errorf("without a reason or a remedy: %+v", got)
+			}
+			if shows := regexp.MustCompile(`^svcproxy (status|doctor|explain|events|health|check)\b`); shows.MatchString(a.Findings[0].Mend) {
+				t.Errorf("the remedy only looks: %q", a.Findings[0].Mend)
 			}
 			first, _, _ := strings.Cut(a.String(), "\n")
 			if !strings.HasPrefix(first, "! "+c.check) || !strings.Contains(first, c.text) {

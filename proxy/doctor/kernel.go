@@ -8,6 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/condition"
+	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -127,7 +128,7 @@ func rpFilter(f *Facts) []Finding {
 			strict = append(strict, l.Name)
 		}
 	}
-	mend := "add the route by which the source is reached; svcproxy explain shows the way of a packet"
+	mend := "add the route by which the source is reached; ip route get SOURCE shows the one that is there"
 	if len(strict) > 0 {
 		mend = "add the route by which the source is reached, or sysctl -w net.ipv4.conf.all.rp_filter=2, which also lets " +
 			"forged sources in"
@@ -274,7 +275,14 @@ func drops(f *Facts) (list []Finding) {
 		return list
 	}
 	if n := f.moved(func(c machine.Counters) uint64 { return c.Refused }); n > 0 {
-		list = append(list, one("clients of these services get an error", "svcproxy status; svcproxy health",
+		var empty []string
+		for i := range f.Status.Services {
+			if s := &f.Status.Services[i]; s.State == status.NoBackends {
+				empty = append(empty, s.Name+" ("+s.Reason+")")
+			}
+		}
+		list = append(list, one("clients of these services get an error",
+			"start endpoints of "+listOr(empty, "these services"),
 			"%s without backends, and packets are refused: %d in %s", sources.Count(uint64(f.Status.Totals.Empty), "service"), n,
 			f.Machine.Window)...)
 	}

@@ -31,8 +31,8 @@ func firewall(f *Facts) (list []Finding) {
 		byRules = f.Fronts.Elsewhere()
 	}
 	for _, line := range packet.Blocked(f.Kernel, f.Want, byRules) {
-		list = append(list, one("clients get no connection", "accept these packets there; svcproxy explain shows the rules "+
-			"that a packet passes", "%s", line)...)
+		list = append(list, one("clients get no connection", "accept these packets there, before the rule or the policy",
+			"%s", line)...)
 	}
 	return list
 }
@@ -157,7 +157,8 @@ func vips(f *Facts) []Finding {
 // packets reports addresses that explain follows a packet to in vain.
 func packets(f *Facts) (list []Finding) {
 	for _, l := range f.Lost {
-		list = append(list, one("clients get no connection", "svcproxy explain "+l.Target, "%s: %s", l.Target, l.Why)...)
+		list = append(list, one("clients get no connection",
+			"correct what that names; svcproxy explain "+l.Target+" shows the steps before it", "%s: %s", l.Target, l.Why)...)
 	}
 	return list
 }

@@ -23,7 +23,7 @@ func configuration(f *Facts) []Finding {
 	}
 	mend := f.Hint
 	if mend == "" {
-		mend = "svcproxy check"
+		mend = "correct these lines; svcproxy check says when none is left"
 	}
 	return one(why, mend, "%s", few(f.Refused))
 }
@@ -96,7 +96,8 @@ func folders(f *Facts) (list []Finding) {
 		switch {
 		case d.Hidden:
 		case d.Err != "":
-			list = append(list, one("svcproxy keeps its state there", "ls -ld "+d.Path, "folder %s: %s", d.Path, d.Err)...)
+			list = append(list, one("svcproxy keeps its state there",
+				"make it a folder that svcproxy may write; ls -ld "+d.Path+" shows what it is", "folder %s: %s", d.Path, d.Err)...)
 		case !d.Exists && f.Status != nil:
 			list = append(list, one("svcproxy runs and cannot keep its state there", "systemctl restart svcproxy",
 				"folder %s is gone", d.Path)...)
@@ -126,8 +127,8 @@ func clock(f *Facts) []Finding {
 	}
 	c := f.Machine.Clock
 	if c.Daemon != "" && !c.Synced && f.Status != nil && f.Machine.Now.Sub(f.Status.Daemon.Started) > time.Hour {
-		return one(why, "timedatectl timesync-status, or chronyc tracking", "%s runs, but the clock is not synchronised",
-			c.Daemon)
+		return one(why, "give "+c.Daemon+" a server that answers; timedatectl timesync-status or chronyc sources "+
+			"shows those it has", "%s runs, but the clock is not synchronised", c.Daemon)
 	}
 	return nil
 }
@@ -147,8 +148,9 @@ func files(f *Facts) (list []Finding) {
 	}
 	for _, s := range f.Status.Sources {
 		for _, old := range s.Stale {
-			list = append(list, one("what is served is older than what the file says", "svcproxy check",
-				"%s is refused; its content of %s is served", old.File, old.Good.Format(time.RFC3339))...)
+			list = append(list, one("what is served is older than what the file says",
+				"correct the file; svcproxy check names the lines", "%s is refused; its content of %s is served",
+				old.File, old.Good.Format(time.RFC3339))...)
 		}
 	}
 	return list
@@ -206,13 +208,18 @@ func problems(f *Facts) (list []Finding) {
 	}
 	said := status.ConditionLines(f.Status.Conditions)
 	for _, p := range f.Status.Problems {
-		if slices.Contains(said, p) {
+		mend := f.Status.Mend(p)
+		switch {
+		case slices.Contains(said, p):
 			continue // above
-		}
-		if slices.ContainsFunc(f.Refused, func(r string) bool { return strings.Contains(p, r) }) {
+		case slices.ContainsFunc(f.Refused, func(r string) bool { return strings.Contains(p, r) }):
 			continue // a finding has it already
+		case p == status.Barred && len(firewall(f)) > 0:
+			continue // so has the check of firewalls
+		case p == status.Barred:
+			p += ": " + few(f.Status.Warnings[:f.Status.Totals.Barred])
 		}
-		list = append(list, one("svcproxy is degraded", "svcproxy status; svcproxy events", "%s", p)...)
+		list = append(list, one("svcproxy is degraded", mend, "%s", p)...)
 	}
 	return list
 }

@@ -97,6 +97,8 @@ func (p *page) announced() string {
 	switch {
 	case !all[0].Moved:
 		return fmt.Sprintf("announced: %d of %s", n, sources.Count(len(all), "VIP")) + inBrackets(vips)
+	case n == 0 && p.st.Daemon.Drain != nil:
+		return "VIPs here: none (drained)"
 	case n == 0:
 		return "VIPs here: none (backup)"
 	case n == len(all):

@@ -49,6 +49,10 @@ func TestWhichVIPsAreHere(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	drained := page{st: &Status{Announced: []Announced{vip("192.0.2.1", "", false, true)}, Daemon: Daemon{Drain: new(NodeDrain)}}}
+	if got, want := drained.announced(), "VIPs here: none (drained)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	down := vip("192.0.2.1", "eth0", false, true)
 	down.Reason = "port 80/tcp: 0 of 2 endpoints can serve, and it needs 1"
 	if got, want := down.text(), "on eth0, not offered to keepalived: "+down.Reason; got != want {

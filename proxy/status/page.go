@@ -37,7 +37,7 @@ func (p *page) columns(c *screen.Columns) {
 func (p *page) overview() {
 	st := p.st
 	p.lines(p.daemon(), p.counts())
-	p.list("degraded", screen.Bad, st.Problems)
+	p.list("degraded", screen.Bad, p.problems())
 	p.list("down", screen.Bad, st.Down)
 	p.list("refused by the kernel", screen.Bad, p.faults(st.Faults))
 	if len(st.Problems)+len(st.Down)+len(st.Faults) > 0 {
@@ -51,7 +51,7 @@ func (p *page) overview() {
 	}
 	p.list(title, screen.Warn, p.heldBack())
 	p.list("ordered by the operator", screen.Warn, p.overrides())
-	p.list("warnings", screen.Warn, st.Warnings)
+	p.list("warnings", screen.Warn, st.Warnings[st.Totals.Barred:])
 	p.list("waits for a restart", screen.Warn, st.Daemon.Config.Restart)
 	if len(st.Services) == 0 {
 		return
@@ -62,6 +62,19 @@ func (p *page) overview() {
 	} else {
 		p.table()
 	}
+}
+
+// problems lists the problems, with what a firewall does beneath.
+func (p *page) problems() (lines []string) {
+	for _, text := range p.st.Problems {
+		if lines = append(lines, text); text != Barred {
+			continue
+		}
+		for _, w := range p.st.Warnings[:p.st.Totals.Barred] {
+			lines = append(lines, "  "+w)
+		}
+	}
+	return lines
 }
 
 // lines writes lines, but for those that are empty.

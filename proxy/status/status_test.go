@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/sources"
@@ -242,7 +245,41 @@ func TestVerdictOfAFirewallInTheWay(t *testing.T) {
 		t.Errorf("without one: %v", st.Problems)
 	}
 	in.Snapshot.Warnings, in.Snapshot.Barred = []string{"iptables filter INPUT: no rule accepts"}, 1
-	if st := New(in); st.Verdict("") != Degraded {
+	st := New(in)
+	if st.Verdict("") != Degraded {
 		t.Error("exit code", st.Verdict(""))
+	}
+	var b strings.Builder
+	if err := Print(&b, st, View{Format: Table}); err != nil {
+		t.Fatal(err)
+	}
+	want := "degraded:\n  " + Barred + "\n    iptables filter INPUT: no rule accepts\n"
+	if text := b.String(); !strings.Contains(text, want) || strings.Contains(text, "warnings:") {
+		t.Errorf("want %q:\n%s", want, text)
+	}
+}
+
+// The remedy of a problem does not lead back to where it was read.
+func TestRemediesMend(t *testing.T) {
+	st := Status{
+		Sources: []Source{{Name: sources.Files}, {Name: sources.Files, Delivered: true, Errors: []string{"services.toml:3: no port"}}},
+		Services: []Service{{Name: "web", State: Missing}, {Name: "api", State: LeftOut},
+			{Name: "dns", Withheld: []string{"udp 53"}, Health: &ServiceHealth{Groups: []HealthGroup{{Mode: HealthMode(health.FailOpen.String())}}}}},
+		Totals: Totals{Missing: 1, Barred: 1}, Conflicts: []Conflict{{Text: "-t 192.0.2.1:80 is another program's"}},
+		Health: &Health{Blind: "no sockets", Held: time.Now(), Panic: 1}, Daemon: Daemon{Config: Config{Error: "svcproxy.toml:1: no key"}},
+	}
+	var all []problem
+	for _, st.Sync.Error = range []string{"", "no"} {
+		all = append(all, st.found()...)
+	}
+	st.Faults = []Fault{{Op: "add -t 192.0.2.1:80", Error: "no such file"}}
+	all = append(all, st.found()...)
+	for _, p := range all {
+		if p.mend == "" || regexp.MustCompile(`^svcproxy (status|doctor|explain|events|health|check)\b`).MatchString(p.mend) {
+			t.Errorf("%s: %q", p.text, p.mend)
+		}
+	}
+	if len(all) != 39 {
+		t.Errorf("%d problems, not all: %q", len(all), all)
 	}
 }

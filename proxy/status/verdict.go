@@ -14,7 +14,7 @@ const (
 
 // Verdict judges the services. With the name of a service, only the state of that service counts.
 func (st *Status) Verdict(service string) Verdict {
-	list, degraded := st.Services, len(st.Problems) > 0 || st.Totals.Barred > 0
+	list, degraded := st.Services, len(st.Problems) > 0
 	if service != "" {
 		list, degraded = st.named(service), false
 	}

@@ -294,7 +294,7 @@ func TestKeepalivedFollowsSvcproxy(t *testing.T) {
 	n.hasVIPs(t, "VIPs here: 1 of 1 (uplink)")
 	n.order(t, 0, "node drain --wait")
 	n.vipOn(t, "drained")
-	n.hasVIPs(t, "VIPs here: none (backup)")
+	n.hasVIPs(t, "VIPs here: none (drained)")
 	n.order(t, 0, "node undrain")
 	n.vipOn(t, "undrained", "uplink")
 	n.hasVIPs(t, "VIPs here: 1 of 1 (uplink)")

@@ -235,7 +235,7 @@ func TestMaintenanceOfAPair(t *testing.T) {
 		backup.hasVIPs(t, "VIPs here: none (backup)")
 		stop := p.newcomers(t)
 		master.order(t, 0, "node drain --wait")
-		master.hasVIPs(t, "VIPs here: none (backup)")
+		master.hasVIPs(t, "VIPs here: none (drained)")
 		p.masterIs(t, 3-m)
 		stop()
 		lost := lostOf(flows)

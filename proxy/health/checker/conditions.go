@@ -39,7 +39,8 @@ func darkConditions(dark []darkCheck, now time.Time) []condition.Condition {
 		d := &dark[i]
 		list = append(list, condition.Condition{
 			Subject: string(d.Type) + " checks: " + strings.TrimPrefix(d.Reason, "void: "), Text: darkText(d, now),
-			Hint: "svcproxy health probe " + d.services[0] + "/" + d.First.Addr.Addr().String(),
+			Hint: "correct that on this node; try it by svcproxy health probe " + d.services[0] + "/" +
+				d.First.Addr.Addr().String(),
 		})
 	}
 	return list

@@ -26,11 +26,11 @@ func TestDarkSubject(t *testing.T) {
 	}{
 		{
 			dark("void: no memory", 1, 1, "10.2.0.9:80", "web"),
-			"tcp checks: no memory: web, 10.2.0.9:80; the last result is 5s old [svcproxy health probe web/10.2.0.9]",
+			"tcp checks: no memory: web, 10.2.0.9:80; the last result is 5s old [correct that on this node; try it by svcproxy health probe web/10.2.0.9]",
 		},
 		{
 			dark("void: no memory", 4, 3, "10.2.0.1:80", "api"),
-			"tcp checks: no memory: api and 2 more services, 10.2.0.1:80 and 3 more endpoints; the last result is 5s old [svcproxy health probe api/10.2.0.1]",
+			"tcp checks: no memory: api and 2 more services, 10.2.0.1:80 and 3 more endpoints; the last result is 5s old [correct that on this node; try it by svcproxy health probe api/10.2.0.1]",
 		},
 	} {
 		list := darkConditions([]darkCheck{dark("void: no route", 1, 1, "10.2.0.7:80", "dns"), c.dark}, now)
