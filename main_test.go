@@ -197,7 +197,7 @@ var mayImport = map[string][]string{
 	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/packet", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/manifest", "sources/redact"},
 
 	// The running process.
-	"proxy/daemon":   {"kernel", "kernel/host", "kernel/machine", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest"},
+	"proxy/daemon":   {"kernel", "kernel/conntrack", "kernel/host", "kernel/machine", "kernel/nl", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/answers", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest"},
 	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
@@ -260,6 +260,7 @@ var mayImport = map[string][]string{
 	"kernel":           {},
 	"kernel/nl":        {},
 	"kernel/statefile": {},
+	"proxy/answers":    {},
 	"proxy/cli":        {},
 	"proxy/condition":  {"proxy/screen"},
 	"proxy/screen":     {},
@@ -267,7 +268,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/packet", "proxy", "proxy/announce", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
+var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/packet", "proxy", "proxy/announce", "proxy/answers", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

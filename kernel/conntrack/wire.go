@@ -24,7 +24,11 @@ const (
 	attrTupleReply = linux.CTA_TUPLE_REPLY
 	attrID         = linux.CTA_ID
 	attrZone       = linux.CTA_ZONE
+	attrStatus     = linux.CTA_STATUS
+	attrTimeout    = linux.CTA_TIMEOUT
+	attrProtoInfo  = linux.CTA_PROTOINFO
 	attrFilter     = 25 // CTA_FILTER
+	attrStatusMask = 26 // CTA_STATUS_MASK
 )
 
 // Attributes of a tuple, its addresses and its protocol: enums ctattr_tuple, ctattr_ip and
@@ -51,4 +55,15 @@ const (
 	fieldDst     = 1 << 1
 	fieldProto   = 1 << 3
 	fieldDstPort = 1 << 5
+)
+
+// Attributes of a protocol's state: enums ctattr_protoinfo and ctattr_protoinfo_tcp.
+const (
+	attrProtoInfoTCP = linux.CTA_PROTOINFO_TCP
+	attrTCPState     = linux.CTA_PROTOINFO_TCP_STATE
+)
+
+const (
+	seenReply = 1 << 1 // IPS_SEEN_REPLY of linux/netfilter/nf_conntrack_common.h
+	synSent   = 1      // TCP_CONNTRACK_SYN_SENT of linux/netfilter/nf_conntrack_tcp.h
 )

@@ -13,6 +13,8 @@ type Conntrack struct {
 	// NoRoom counts packets that were dropped and entries that were evicted for want of room, and NoEntry packets that
 	// were dropped because their connection could not be entered: another one has the same addresses and ports.
 	NoRoom, NoEntry uint64
+	// SynSent is how long a TCP connection is tracked after its last SYN, if nothing answers.
+	SynSent time.Duration
 }
 
 // ReadConntrack reads the state of connection tracking.
@@ -21,6 +23,8 @@ func ReadConntrack() Conntrack { return new(reader).tracked() }
 func (r *reader) tracked() (c Conntrack) {
 	c.Entries, _ = strconv.ParseUint(r.text("/proc/sys/net/netfilter/nf_conntrack_count"), 10, 64)
 	c.Max, _ = strconv.ParseUint(r.text("/proc/sys/net/netfilter/nf_conntrack_max"), 10, 64)
+	seconds, _ := strconv.Atoi(r.text("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_syn_sent"))
+	c.SynSent = time.Duration(seconds) * time.Second
 	lines := r.lines("/proc/self/net/stat/nf_conntrack") // a line for each processor
 	if len(lines) == 0 {
 		return c

@@ -24,6 +24,8 @@ const (
 	RelayFull Kind = "relayFull"
 	// Unwatched: files or addresses are polled, as the kernel does not tell of changes. The subject is what is polled.
 	Unwatched Kind = "unwatched"
+	// Silent: an endpoint does not answer its clients. The subject is the service and the endpoint.
+	Silent Kind = "silent"
 	// CheckLate: probes of a service wait for a place for several of their intervals. The subject is the service.
 	CheckLate Kind = "checkLate"
 )
@@ -45,6 +47,8 @@ var kinds = []row{
 		"raise net.netfilter.nf_conntrack_max by sysctl -w"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room",
 		"raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
+	{Silent, "clients of an endpoint wait in vain: replies do not come back through this node",
+		"make this node its gateway, or set keepClientAddress = false; no firewall of it may drop clients"},
 	{CheckBlind, "a health check tells nothing: last states count",
 		"correct what the reason names on this node"},
 	{CheckLate, "health checks of a service run late: its states are old",

@@ -6,6 +6,8 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/answers"
+	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
@@ -35,7 +37,7 @@ func (d *daemon) explain(ctx context.Context, q explain.Question) (explain.Resul
 	return explain.Ask(f, q)
 }
 
-// HealthOf returns what health checks and orders made of endpoints.
+// HealthOf returns what health checks and orders made of endpoints, and which of them do not answer.
 func HealthOf(st status.Status) map[explain.Endpoint]explain.Health {
 	all := map[explain.Endpoint]explain.Health{}
 	for i := range st.Services {
@@ -43,6 +45,14 @@ func HealthOf(st status.Status) map[explain.Endpoint]explain.Health {
 			if proto, err := kernel.ParseProto(e.Protocol); err == nil && e.Health != nil {
 				all[explain.Endpoint{Proto: proto, Addr: e.Address}] = explain.Health{Text: e.Health.Text, Down: e.Health.Down()}
 			}
+		}
+	}
+	for _, c := range st.Conditions {
+		if c.Kind == condition.Silent {
+			e := explain.Endpoint{Proto: kernel.TCP, Addr: answers.EndpointOf(c.Subject)}
+			h := all[e]
+			h.Silent = c.Text
+			all[e] = h
 		}
 	}
 	return all

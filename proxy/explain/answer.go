@@ -132,6 +132,7 @@ type Backend struct {
 	// Lost says why packets to it, or its replies, do not arrive; "" if they should.
 	Lost string `json:"lost,omitempty"`
 
+	silent   string // others get no answer of it, and this packet may
 	ifReply  bool   // what the reply does depends on another host
 	down     bool   // its health checks say so
 	followed bool   // the tracer followed the packet to it

@@ -85,6 +85,7 @@ func (x *explainer) backends() {
 		health := x.Health[Endpoint{x.key.Proto, b.Address}]
 		b.Health, b.down = health.Text, health.Down
 		x.way(b)
+		b.hears(health.Silent)
 		x.step(stageBackend, "%s", b.text())
 		x.a.Steps[len(x.a.Steps)-1].Wrong = b.Lost != ""
 	}
@@ -227,6 +228,18 @@ func (x *explainer) sentOnBy(b *Backend, own kernel.Hop) kernel.Hop {
 
 // methods are the forwarding methods that leave a packet as it is.
 var methods = map[kernel.Forward]string{kernel.Direct: "direct", kernel.Tunnel: "tunnel"}
+
+// hears notes that nothing comes back from a backend to its clients. What is masqueraded may be answered nevertheless:
+// the replies need no way but the one to this node.
+func (b *Backend) hears(silent string) {
+	switch {
+	case b.Forward != "":
+	case b.Masqueraded:
+		b.silent = silent
+	default:
+		b.Lost = cmp.Or(b.Lost, silent)
+	}
+}
 
 // text is the backend in one line.
 func (b *Backend) text() string {

@@ -38,6 +38,8 @@ type Endpoint struct {
 type Health struct {
 	Text string // in words
 	Down bool   // it does not answer its checks; in a panic it gets connections nevertheless
+	// Silent says that nothing comes back from it to its clients; "" if something does, or it is not known.
+	Silent string
 }
 
 // Network answers questions about this node's kernel that a reading does not answer.

@@ -188,7 +188,11 @@ func parseHealth(t *testing.T, text string) map[explain.Endpoint]explain.Health 
 		if err != nil {
 			t.Fatal(err)
 		}
-		known[explain.Endpoint{Proto: proto, Addr: netip.MustParseAddrPort(words[1])}] = explain.Health{Text: words[2], Down: strings.HasPrefix(words[2], "down ")}
+		h := explain.Health{Text: words[2], Down: strings.HasPrefix(words[2], "down ")}
+		if silent, ok := strings.CutPrefix(words[2], "silent: "); ok {
+			h = explain.Health{Silent: silent}
+		}
+		known[explain.Endpoint{Proto: proto, Addr: netip.MustParseAddrPort(words[1])}] = h
 	}
 	return known
 }

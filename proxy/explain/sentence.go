@@ -32,7 +32,7 @@ func (x *explainer) conclude() {
 
 // balanced is the sentence for a packet that backends get, or lose.
 func (x *explainer) balanced() {
-	var works, lost, holders []string
+	var works, lost, holders, unproven []string
 	why, depends, silent, down := "", false, false, true
 	fate, word := Refused, "refused"
 	for _, b := range x.a.Backends {
@@ -49,12 +49,15 @@ func (x *explainer) balanced() {
 		default:
 			works = append(works, b.share())
 			depends, silent, down = depends || b.ifReply, silent || x.silent(&b), down && b.down
+			if b.silent != "" {
+				unproven = append(unproven, fmt.Sprintf("%s answers (%s)", b.Address, b.silent))
+			}
 			if b.Forward != "" && !slices.Contains(holders, b.holder()) {
 				holders = append(holders, b.holder())
 			}
 		}
 	}
-	conditions := x.conditions(depends, holders)
+	conditions := append(x.conditions(depends, holders), unproven...)
 	for _, d := range x.doubts {
 		conditions = append(conditions, d.String())
 	}
@@ -80,7 +83,7 @@ func (x *explainer) balanced() {
 		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, sources.Few(lost, 4), why))
 		return
 	}
-	if len(x.doubts) > 0 || down {
+	if len(x.doubts) > 0 || len(unproven) > 0 || down {
 		x.end(Unsure, text)
 	}
 	x.end(Served, text)

@@ -19,6 +19,11 @@ func (f *Frontends) Counts(x *Front) Counts {
 	return f.services.at(int(x.Service)).lists[x.slot].Counts
 }
 
+// Up reports whether a backend of the service with index i gets new connections and is up.
+func (f *Frontends) Up(i int, b Backend) bool {
+	return up(&f.Table.Services.At(i).Endpoints[b.Endpoint])
+}
+
 // up reports whether an endpoint gets new connections and is up.
 func up(e *sources.Endpoint) bool { return e.Weight > 0 && !e.Spared }
 

@@ -105,6 +105,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestIPVSClearedByHandServesAgain
 		TestExplainNamesFaults
 		TestFlushedTablesAreBackInSeconds`},
+	{"ipvs iptables", "is about tracked connections of clients, which the relay's are not", `
+		TestSilentEndpointsAreSaid`},
 	{"ipvs", "is about ipsets", `
 		TestKubeProxyFindsItsSetsInOurs
 		TestSetsWithATimeoutAreReplaced

@@ -1,0 +1,128 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/conntrack"
+	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/condition"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
+)
+
+// trackedByHand is a table of tracked connections. It counts how often it is listed.
+type trackedByHand struct {
+	list        []conntrack.Asked
+	dumps, full int
+}
+
+func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(conntrack.Asked)) error {
+	if t.dumps++; !waiting {
+		t.full++
+	}
+	for _, c := range t.list {
+		if c.Key.Virtual.Family() == f && !(waiting && c.Answered) {
+			each(c)
+		}
+	}
+	return nil
+}
+
+// asked is a connection of a client, a number, to an endpoint of the service at 10.96.0.1.
+func asked(client byte, to string, answered bool) conntrack.Asked {
+	virtual := kernel.VirtualKey{Addr: netip.MustParseAddr("10.96.0.1"), Port: 80, Proto: kernel.TCP}
+	return conntrack.Asked{
+		Key:    kernel.RealKey{Virtual: virtual, Addr: netip.MustParseAddrPort(to)},
+		Client: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, client}), 1024), Answered: answered,
+		Left: 2 * time.Minute,
+	}
+}
+
+// watched returns the fronts of a service with some endpoints, as a change makes them.
+func watched(change func(s *sources.Service)) *frontend.Frontends {
+	s := sources.Service{Namespace: "default", Name: "web", Type: sources.ClusterIP, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")},
+		Ports: []sources.Port{{Name: "http", Protocol: sources.TCP, Port: 80}}}
+	for _, a := range []string{"10.2.1.10", "10.2.2.10"} {
+		s.Endpoints = append(s.Endpoints, sources.Endpoint{Addr: netip.MustParseAddr(a), Ready: true, Weight: 1,
+			Ports: []sources.EndpointPort{{Name: "http", Protocol: sources.TCP, Port: 8080}}})
+	}
+	change(&s)
+	return frontend.List(sources.Table{Services: sources.ServicesOf(s)}, kernel.Node{}, frontend.Config{})
+}
+
+// look runs the watch for some minutes of a synctest bubble and returns the conditions at their end.
+func (t *trackedByHand) look(f *frontend.Frontends, entries uint64, minutes time.Duration) []condition.Condition {
+	board := new(condition.Board)
+	w := answersWatch{t, func() machine.Conntrack {
+		return machine.Conntrack{Entries: entries, SynSent: 2 * time.Minute}
+	}, func() *frontend.Frontends { return f }, board, slog.New(slog.DiscardHandler)}
+	ctx, cancel := context.WithTimeout(context.Background(), minutes*time.Minute)
+	defer cancel()
+	w.run(ctx)
+	return board.List()
+}
+
+func TestWatchOfAnswers(t *testing.T) {
+	const silent, other = "10.2.1.10:8080", "10.2.2.10:8080"
+	waiting := []conntrack.Asked{asked(1, silent, false), asked(2, silent, false), asked(3, silent, false), asked(4, other, true)}
+	old := asked(3, silent, false)
+	old.Left = time.Minute
+	stranger := waiting[0]
+	stranger.Key.Virtual.Port = 81
+	for name, c := range map[string]struct {
+		change func(*sources.Service)
+		list   []conntrack.Asked
+		want   string
+	}{
+		"silent":             {func(*sources.Service) {}, waiting, "web: endpoint 10.2.1.10:8080: it does not answer: 3 connections wait"},
+		"two wait":           {func(*sources.Service) {}, waiting[1:], ""},
+		"one gave up":        {func(*sources.Service) {}, append(waiting[:2:2], old), ""},
+		"no service there":   {func(*sources.Service) {}, append(waiting[1:3:3], stranger), ""},
+		"weight 0":           {func(s *sources.Service) { s.Endpoints[0].Weight = 0 }, waiting, ""},
+		"down, and spared":   {func(s *sources.Service) { s.Endpoints[0].Spared = true }, waiting, ""},
+		"no longer endpoint": {func(s *sources.Service) { s.Endpoints = s.Endpoints[1:] }, waiting, ""},
+		"direct":             {func(s *sources.Service) { s.Forward = sources.Direct }, waiting, ""},
+		"tunnel":             {func(s *sources.Service) { s.Forward = sources.IPIP }, waiting, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := (&trackedByHand{list: c.list}).look(watched(c.change), 9, 2)
+				if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || got[0].String()[:len(c.want)] != c.want) {
+					t.Errorf("%v, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Connections are listed six times a minute, and once from 10,000 on; those that were answered only while an endpoint
+// may be silent.
+func TestCostOfAnswers(t *testing.T) {
+	for _, c := range []struct {
+		entries     uint64
+		silent      bool
+		dumps, full int
+	}{{9_999, false, 60, 0}, {9_999, true, 60, 59}, {10_000, false, 10, 0}, {10_000, true, 10, 9}} {
+		t.Run(fmt.Sprintf("%d connections, silent %t", c.entries, c.silent), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := trackedByHand{}
+				if c.silent {
+					for n := range byte(3) {
+						h.list = append(h.list, asked(n, "10.2.1.10:8080", false))
+					}
+				}
+				h.look(watched(func(*sources.Service) {}), c.entries, 10)
+				if h.dumps != c.dumps || h.full != c.full {
+					t.Errorf("listed %d times, %d of these whole; want %d and %d", h.dumps, h.full, c.dumps, c.full)
+				}
+			})
+		})
+	}
+}
