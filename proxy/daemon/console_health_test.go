@@ -64,7 +64,7 @@ func TestHealthIsSeenEverywhere(t *testing.T) {
 	}
 	await("the metrics", func() bool {
 		_, text := n.get(site, "/metrics")
-		return strings.Contains(text, "svcproxy_health_panic{name=\"web\"} 1") && strings.Contains(text, "svcproxy_health_changes_total{to=\"down\"} 1")
+		return strings.Contains(text, "svcproxy_health_panic{name=\"web\",service=\"web\"} 1") && strings.Contains(text, "svcproxy_health_changes_total{to=\"down\"} 1")
 	})
 	await("the events", func() bool {
 		var kinds []events.Kind
