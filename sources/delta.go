@@ -195,6 +195,8 @@ func sameService(a, b *Service) bool {
 		a.TrafficDistribution == b.TrafficDistribution && a.Scheduler == b.Scheduler && a.Forward == b.Forward &&
 		(a.DrainTimeout == nil) == (b.DrainTimeout == nil) && (a.DrainTimeout == nil || *a.DrainTimeout == *b.DrainTimeout) &&
 		(a.Announce == nil) == (b.Announce == nil) && (a.Announce == nil || *a.Announce == *b.Announce) &&
+		(a.AnnounceMinHealthy == nil) == (b.AnnounceMinHealthy == nil) &&
+		(a.AnnounceMinHealthy == nil || *a.AnnounceMinHealthy == *b.AnnounceMinHealthy) &&
 		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) &&
 		equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&

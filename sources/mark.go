@@ -72,7 +72,7 @@ func (v *validation) mark(s *Service) {
 		v.refuse(s, "fwmark = %d and ports: packets keep their port", s.FWMark)
 	case s.ExternalTrafficPolicy == Local || s.InternalTrafficPolicy == Local:
 		v.refuse(s, "fwmark = %d has no traffic policy: its endpoints see the client's address, wherever they are", s.FWMark)
-	case s.HealthCheckNodePort != 0 || s.Announce != nil:
+	case s.HealthCheckNodePort != 0 || s.Announce != nil || s.AnnounceMinHealthy != nil:
 		v.refuse(s, "fwmark = %d has no address: healthCheckNodePort and announce have no effect", s.FWMark)
 	}
 	if s.FWMark&(masqueradeMark|dropMark) != 0 {

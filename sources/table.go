@@ -114,6 +114,7 @@ type Service struct {
 	Forward                  Forward        // "" = the node's default, where the service allows it
 	DrainTimeout             *time.Duration // nil = the node's default; 0 = until the last connection ends
 	Announce                 *bool          // nil = external and load balancer IPs
+	AnnounceMinHealthy       *int           // endpoints that are no backups, for its VIPs; nil = as the node has it
 	// nil = its endpoints are not checked. Services may share one: it never changes
 	HealthCheck *HealthCheck
 

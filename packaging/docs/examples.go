@@ -67,6 +67,17 @@ func Example(e Engine, v ExampleValues) (string, error) {
 	return f.text, f.err
 }
 
+// TrackFile returns the part of keepalived's example that names the file of svcproxy.
+func TrackFile(file string) (string, error) {
+	text, err := Example(Keepalived, ExampleValues{File: file})
+	_, part, begins := strings.Cut(text, "}\n\n")
+	part, _, ends := strings.Cut(part, "\n\n")
+	if err == nil && !(begins && ends) {
+		err = fmt.Errorf("the example of keepalived has no track_file of its own")
+	}
+	return part + "\n", err
+}
+
 // exampleFiller replaces parts of a text. Each must be there: a changed example would keep values of another node.
 type exampleFiller struct {
 	text string

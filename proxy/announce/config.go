@@ -40,6 +40,7 @@ type Config struct {
 	MinHealthyPercent bool
 	Require           Require
 	HoldUp            time.Duration // how long a VIP that could not be served must be good
+	VIPPriority       int           // what a VIP that cannot be served takes from the priority, in mode vrrp
 	DrainTime         time.Duration // how long a drained node announces with DrainMetric
 	WithdrawWait      time.Duration // how long a VIP that was removed is served after its withdrawal
 }

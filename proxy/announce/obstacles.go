@@ -96,8 +96,12 @@ func (d *decider) unserved(x *frontend.Front) string {
 		}
 	}
 	n := d.Frontends.Counts(x)
-	if need := d.needed(int(n.Of)); int(n.Up) < need {
-		return fmt.Sprintf("%d of %d endpoints can serve, and it needs %d", n.Up, n.Of, need)
+	up, need := int(n.Up), d.needed(int(n.Of))
+	if own := d.Frontends.Service(x).AnnounceMinHealthy; own != nil {
+		up, need = int(n.Up-n.Backups), *own
+	}
+	if up < need {
+		return fmt.Sprintf("%d of %d endpoints can serve, and it needs %d", up, n.Of, need)
 	}
 	return ""
 }

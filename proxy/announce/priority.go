@@ -6,8 +6,7 @@ import "time"
 // None reaches -254, which would take the node out: if both nodes lack the same VIP, or
 // both are drained, one of them must still serve the others.
 const (
-	priorityOfVIP     = -10  // for each VIP that cannot be served
-	lowestOfVIPs      = -100 // whatever their number
+	lowestOfVIPs      = -100 // whatever the number of VIPs that cannot be served, unless one takes more
 	PriorityWithdrawn = -200 // the node is drained, or svcproxy is dead
 )
 
@@ -38,13 +37,13 @@ func (p priority) next(is int, missing bool, now time.Time) priority {
 	return p
 }
 
-// priorityOf makes one number of all VIPs.
-func priorityOf(vips []VIP) int {
+// priorityOf makes one number of all VIPs. Each that cannot be served takes step.
+func priorityOf(vips []VIP, step int) int {
 	n := 0
 	for i := range vips {
 		if !vips[i].Announced && !vips[i].Uncounted {
-			n += priorityOfVIP
+			n -= step
 		}
 	}
-	return max(n, lowestOfVIPs)
+	return max(n, min(lowestOfVIPs, -step))
 }

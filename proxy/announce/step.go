@@ -61,7 +61,7 @@ func Step(c Config, m Memory, in Input, now time.Time) (out Decision, next Memor
 
 // prioritise makes one number of all VIPs.
 func (d *decider) prioritise() {
-	number := priorityOf(d.out.VIPs)
+	number := priorityOf(d.out.VIPs, d.VIPPriority)
 	if crashes, _ := d.crashes(); crashes != "" || !d.Drained.IsZero() {
 		number = PriorityWithdrawn
 	}

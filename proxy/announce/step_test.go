@@ -15,7 +15,7 @@ import (
 
 var (
 	start  = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	usual  = Config{Mode: Routes, Table: 143, Metric: 100, DrainMetric: 2000, MinHealthy: 1, Require: All, HoldUp: 5 * time.Second, DrainTime: 30 * time.Second}
+	usual  = Config{Mode: Routes, Table: 143, Metric: 100, DrainMetric: 2000, MinHealthy: 1, Require: All, HoldUp: 5 * time.Second, DrainTime: 30 * time.Second, VIPPriority: 10}
 	no     = false
 	yes    = true
 	web    = service("web", "10.0.0.1", 80, 1, 1)
@@ -186,6 +186,20 @@ func TestHealth(t *testing.T) {
 	n.want(n.step(service("web", "10.0.0.1", 80, 1, 0)), "10.0.0.1: port 80/tcp: 1 of 2 endpoints can serve, and it needs 2")
 }
 
+// A service says itself how many must be up. Its backups do not count then.
+func TestHealthOfAService(t *testing.T) {
+	n := serving(t, usual)
+	own := func(least int, weights ...uint32) sources.Service {
+		s := service("web", "10.0.0.1", 80, append(weights, 1)...)
+		s.AnnounceMinHealthy, s.Endpoints[len(weights)].Backup = &least, true
+		return s
+	}
+	n.want(n.step(own(1, 0, 1)), "10.0.0.1 metric 100")
+	n.want(n.step(own(0, 0, 0)), "10.0.0.1 metric 100")
+	n.want(n.step(own(2, 0, 1)), "10.0.0.1: port 80/tcp: 1 of 2 endpoints can serve, and it needs 2")
+	n.want(n.step(own(1, 0, 0)), "10.0.0.1: port 80/tcp: 0 of 2 endpoints can serve, and it needs 1")
+}
+
 // Endpoints that serve although they are down do not make a VIP announced.
 func TestPanic(t *testing.T) {
 	n := serving(t, usual)
@@ -338,6 +352,11 @@ func TestPriority(t *testing.T) {
 	}
 	priority(-10, web, down[0])
 	priority(-100, down...)
+	n.config.VIPPriority = 60
+	priority(-60, web, down[0])
+	priority(-100, down...)
+	n.config.VIPPriority = 164
+	priority(-164, down...)
 	n.drained = n.now
 	priority(-200, web)
 }

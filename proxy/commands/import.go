@@ -39,7 +39,7 @@ or Kubernetes objects; - is standard input. --live reads the kernel's virtual se
 instead. The services go to standard output. What has no counterpart is a comment
 in its place, and a line on standard error. Then it prints the steps of a take-over in which
 no connection ends; for keepalived also those of the way back. Secrets of health checks are
-left out and named. Only its owner can read the file that --write makes. An included file
+left out and named. Only its owner can read a file that --write makes. An included file
 must be readable by all who may write the file that includes it.`,
 		Examples: []string{"svcproxy import /etc/keepalived/keepalived.conf",
 			"svcproxy import --live --write /etc/svcproxy/services.d/imported.toml"},
@@ -65,7 +65,8 @@ func (c *importCommand) flags(fs *pflag.FlagSet) {
 	cli.Offer(fs, "from", words...)
 	fs.BoolVar(&c.live, "live", false, "read the kernel's virtual servers; needs root")
 	fs.BoolVar(&c.strict, "strict", false, "exit with 1 if something has no counterpart")
-	fs.StringVar(&c.write, "write", "", "write the services to a new `FILE`, which only user svcproxy may read")
+	fs.StringVar(&c.write, "write", "", "write the services to a new `FILE`, which only user svcproxy may read, and "+
+		"beside it keepalived.conf without virtual servers, if keepalived moves VIPs")
 }
 
 // imported is the answer of import in JSON. Fields are only ever added.
@@ -119,7 +120,7 @@ func nothingHint(r convert.Result) string {
 	switch {
 	case len(r.Notes) > 0:
 		return "the lines above say what was left out"
-	case r.VRRP:
+	case r.VRRP != nil:
 		return "this keepalived moves addresses only"
 	}
 	return "is it the right file? --from says its format, --live reads the kernel's virtual servers"
@@ -235,7 +236,9 @@ func (c *importCommand) findVRRP() error {
 			}
 			return err
 		}
-		c.takeover.vrrp = c.takeover.vrrp || r.VRRP
+		if r.VRRP != nil {
+			c.takeover.vrrp = r.VRRP
+		}
 	}
 	return nil
 }
@@ -255,17 +258,18 @@ func saved(o kernel.Observed) string {
 // deliver prints the services, or writes them, and what was left out.
 func (c *importCommand) deliver(r convert.Result) error {
 	settings, _ := config.Read(c.config) // the defaults, where there is none or it is not valid
-	c.takeover.device = settings.Config.Names().Device
-	c.takeover.vips = vipsOn(r.Services, c.takeover.device)
-	steps, back := c.takeover.steps()
 	document := r.Document()
-	switch {
-	case len(r.Services) == 0 || c.write != "" && r.Widens(): // the daemon would serve a file of services.d at once
-		steps, back = []string{}, nil // nothing is taken over
-	case c.write != "":
-		if err := writeServices(c.write, document); err != nil {
-			return err
+	var steps, back []string
+	if len(r.Services) == 0 || c.write != "" && r.Widens() { // the daemon would serve a file of services.d at once
+		steps = []string{} // nothing is taken over
+	} else {
+		c.takeover.of(settings, c.config.Path(), r.Services)
+		if c.write != "" {
+			if err := c.writeFiles(document); err != nil {
+				return err
+			}
 		}
+		steps, back = c.takeover.steps()
 	}
 	if c.output == "json" {
 		answer := imported{Services: len(r.Services), Document: document, Notes: []importedNote{}, Steps: steps,

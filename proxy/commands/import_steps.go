@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/packaging/docs"
+	"github.com/svcproxy/svcproxy/proxy/announce"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/convert"
 )
@@ -20,10 +23,38 @@ type onLink struct {
 
 // takeover is what svcproxy takes over on this machine.
 type takeover struct {
-	from   convert.Format
-	vrrp   bool     // keepalived moves addresses, too, and goes on with that
-	vips   []onLink // those of the services that are on links of this machine, other than device
-	device string   // where svcproxy binds them
+	from     convert.Format
+	vrrp     *convert.VRRP // keepalived moves addresses, too, and goes on with that
+	conf     string        // the file that was written for it; "" if none was
+	settings string        // svcproxy.toml
+	tables   []string      // that it has
+	announce config.Announce
+	vips     []onLink // those of the services that are on links of this machine, other than device
+	device   string   // where svcproxy binds them
+}
+
+// of takes what the steps depend on from this machine.
+func (t *takeover) of(l config.Loaded, settings string, services []sources.Service) {
+	t.settings, t.announce, t.device = settings, l.Config.Announce, l.Config.Names().Device
+	if t.announce.File == "" {
+		t.announce.File = "/run/svcproxy/announced"
+	}
+	for _, table := range []string{"ipvs", "announce"} {
+		if strings.Contains("\n"+string(l.Data), "\n["+table+"]") {
+			t.tables = append(t.tables, table)
+		}
+	}
+	t.vips = vipsOn(services, t.device)
+}
+
+// keepalivedConf returns what keepalived goes on with, "" if it moves no addresses or not all of its configuration was
+// read.
+func (t takeover) keepalivedConf() (string, error) {
+	if t.vrrp == nil || t.vrrp.Conf == "" {
+		return "", nil
+	}
+	file, err := docs.TrackFile(t.announce.File)
+	return file + "\n" + t.vrrp.Conf, err
 }
 
 const (
@@ -38,7 +69,7 @@ const (
 func (t takeover) steps() (steps, back []string) {
 	switch t.from {
 	case convert.Keepalived:
-		if t.vrrp {
+		if t.vrrp != nil {
 			return t.besideVRRP(), t.backToVRRP()
 		}
 		steps = []string{
@@ -64,23 +95,28 @@ func (t takeover) steps() (steps, back []string) {
 	return []string{startSvcproxy, "systemctl disable ipvsadm  # without --now: its stop clears the virtual servers"}, nil
 }
 
-// The configuration of keepalived, and its two forms: with virtual servers, and with VRRP alone.
+// The configuration of keepalived, and its form with virtual servers.
 const (
 	keepalivedConf = "/etc/keepalived/keepalived.conf"
 	confWithIPVS   = keepalivedConf + ".ipvs"
-	confOfVRRP     = keepalivedConf + ".vrrp"
 )
 
 // besideVRRP leaves VRRP to keepalived. A start of keepalived removes the VIPs until it is master: routes
 // keep them local.
 func (t takeover) besideVRRP() []string {
-	steps := []string{
-		"# write " + confOfVRRP + ": keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and " +
-			"announce.file in svcproxy.toml: see svcproxy-migration(7). " +
-			"If there are backup nodes, change them first, and stop keepalived on them while you change the master",
-		fmt.Sprintf(startBeside, "keepalived"),
-		"cp -p " + keepalivedConf + " " + confWithIPVS + "; mv " + confOfVRRP + " " + keepalivedConf,
+	conf, steps := t.conf, t.announces()
+	if conf == "" {
+		conf = keepalivedConf + ".vrrp"
+		by := "with --write import does it"
+		if t.vrrp.Conf == "" {
+			by = "import cannot, as it has not read all of it; see /usr/share/doc/svcproxy/examples"
+		}
+		steps = append(steps, fmt.Sprintf("# write %s: keepalived.conf without virtual servers, following %s (%s)", conf,
+			t.announce.File, by))
 	}
+	steps = append(steps, fmt.Sprintf(startBeside, "keepalived"),
+		"cp -p "+keepalivedConf+" "+confWithIPVS+"; mv "+conf+" "+keepalivedConf+
+			"  # backup nodes first; stop keepalived on them while you change the master")
 	if len(t.vips) > 0 {
 		steps = append(steps, t.appendRoutes()+"  # the VIPs stay local while keepalived starts")
 	}
@@ -91,6 +127,31 @@ func (t takeover) besideVRRP() []string {
 	return append(append(steps, restart+"systemctl restart keepalived  # any other stop removes its virtual servers"),
 		t.untilMaster()...)
 }
+
+// announces writes into svcproxy.toml what keepalived follows, unless it is there.
+func (t takeover) announces() []string {
+	if t.announce.Mode == announce.VRRP {
+		return nil
+	}
+	arp, follow, why := "strictARP = true", fmt.Sprintf(`mode = "vrrp"\nfile = %q`, t.announce.File), ""
+	if t.vrrp.Quorum {
+		follow += fmt.Sprintf(`\nvipPriority = %d`, vipPriority(t.vrrp.Priority))
+		why = "  # vipPriority: the same on both nodes, and more than their priorities differ"
+	}
+	return []string{t.sets("ipvs", arp) + "; " + t.sets("announce", follow) + why}
+}
+
+// sets returns a command that sets keys of a table in svcproxy.toml. They have no apostrophe.
+func (t takeover) sets(table, keys string) string {
+	if slices.Contains(t.tables, table) {
+		return fmt.Sprintf(`sed -i '/^\[%s\]/a %s' %s`, table, keys, t.settings)
+	}
+	return fmt.Sprintf(`printf '\n[%s]\n%s\n' >>%s`, table, keys, t.settings)
+}
+
+// vipPriority returns what a VIP that cannot be served should take from the priority of an instance, so that a peer
+// with keepalived's own default of 100 takes over.
+func vipPriority(own int) int { return min(max(60, own-90), -announce.PriorityWithdrawn-1) }
 
 // backToVRRP gives the virtual servers back to a keepalived that has the VIPs.
 func (t takeover) backToVRRP() []string {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/announce"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources/convert"
 )
 
@@ -23,6 +25,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	const untilOnLinks = `for a in 192.0.2.80 2001:db8::80; do timeout 60 sh -c "until ip -o address | grep -v ' vips0 ' | grep -qF ' $a/'; do sleep 1; done"; done; `
 	const deleteRoutes = `ip -4 route del local 192.0.2.80 dev lo proto boot; ip -6 route del local 2001:db8::80 dev lo proto boot  # keepalived is master again`
+	const backupsFirst = "  # backup nodes first; stop keepalived on them while you change the master"
 	for _, c := range []struct {
 		name        string
 		takeover    takeover
@@ -44,12 +47,16 @@ func TestTakeOver(t *testing.T) {
 			},
 		},
 		{
-			"leaves VRRP to keepalived", takeover{from: convert.Keepalived, vrrp: true, vips: vips, device: "vips0"},
+			"leaves VRRP to keepalived", takeover{
+				from: convert.Keepalived, vrrp: &convert.VRRP{Conf: "x", Priority: 150, Quorum: true}, conf: "/etc/svcproxy/services.d/keepalived.conf",
+				settings: "/etc/svcproxy/svcproxy.toml", tables: []string{"ipvs"}, announce: config.Announce{File: "/run/svcproxy/announced"}, vips: vips, device: "vips0",
+			},
 			[]string{
-				"# write /etc/keepalived/keepalived.conf.vrrp: keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and announce.file in svcproxy.toml: " +
-					"see svcproxy-migration(7). If there are backup nodes, change them first, and stop keepalived on them while you change the master",
+				`sed -i '/^\[ipvs\]/a strictARP = true' /etc/svcproxy/svcproxy.toml; ` +
+					`printf '\n[announce]\nmode = "vrrp"\nfile = "/run/svcproxy/announced"\nvipPriority = 60\n' >>/etc/svcproxy/svcproxy.toml` +
+					"  # vipPriority: the same on both nodes, and more than their priorities differ",
 				"svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written",
-				"cp -p /etc/keepalived/keepalived.conf /etc/keepalived/keepalived.conf.ipvs; mv /etc/keepalived/keepalived.conf.vrrp /etc/keepalived/keepalived.conf",
+				"cp -p /etc/keepalived/keepalived.conf /etc/keepalived/keepalived.conf.ipvs; mv /etc/svcproxy/services.d/keepalived.conf /etc/keepalived/keepalived.conf" + backupsFirst,
 				"ip route append local 192.0.2.80 dev lo; ip route append local 2001:db8::80 dev lo  # the VIPs stay local while keepalived starts",
 				"pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn); ip address del 192.0.2.80/32 dev eth0; ip address del 2001:db8::80/128 dev eth0; " +
 					"systemctl restart keepalived  # any other stop removes its virtual servers",
@@ -64,12 +71,14 @@ func TestTakeOver(t *testing.T) {
 			},
 		},
 		{
-			"a backup node", takeover{from: convert.Keepalived, vrrp: true, device: "vips0"},
+			"a backup node that follows a file already", takeover{
+				from: convert.Keepalived, vrrp: &convert.VRRP{}, announce: config.Announce{Mode: announce.VRRP, File: "/run/lost"}, device: "vips0",
+			},
 			[]string{
-				"# write /etc/keepalived/keepalived.conf.vrrp: keepalived.conf without virtual_server. Set ipvs.strictARP, announce.mode and announce.file in svcproxy.toml: " +
-					"see svcproxy-migration(7). If there are backup nodes, change them first, and stop keepalived on them while you change the master",
+				"# write /etc/keepalived/keepalived.conf.vrrp: keepalived.conf without virtual servers, following /run/lost (import cannot, as it has not read all of it; " +
+					"see /usr/share/doc/svcproxy/examples)",
 				"svcproxy check && systemctl start svcproxy  # while keepalived runs: virtual servers that are as these services want are not written",
-				"cp -p /etc/keepalived/keepalived.conf /etc/keepalived/keepalived.conf.ipvs; mv /etc/keepalived/keepalived.conf.vrrp /etc/keepalived/keepalived.conf",
+				"cp -p /etc/keepalived/keepalived.conf /etc/keepalived/keepalived.conf.ipvs; mv /etc/keepalived/keepalived.conf.vrrp /etc/keepalived/keepalived.conf" + backupsFirst,
 				"pkill -STOP -x keepalived; kill -KILL $(pgrep -x keepalived | sort -rn); systemctl restart keepalived  # any other stop removes its virtual servers",
 			},
 			[]string{
@@ -84,6 +93,15 @@ func TestTakeOver(t *testing.T) {
 			if !slices.Equal(x.got, x.want) {
 				t.Errorf("%s:\n%s\nwant:\n%s", c.name, strings.Join(x.got, "\n"), strings.Join(x.want, "\n"))
 			}
+		}
+	}
+}
+
+// What a VIP takes moves it to a peer with keepalived's default, and is a number that keepalived takes.
+func TestVIPPriority(t *testing.T) {
+	for own, want := range map[int]int{1: 60, 100: 60, 150: 60, 200: 110, 254: 164} {
+		if got := vipPriority(own); got != want {
+			t.Errorf("priority %d: %d, want %d", own, got, want)
 		}
 	}
 }
@@ -144,7 +162,7 @@ func TestKeepalivedServes(t *testing.T) {
 	}
 	r, err := keepalived{os.Getpid(), file, true}.read()
 	keys := keysOf(r)
-	if err != nil || !r.VRRP || len(keys) != 2 || keys[0].String() != "-t 192.0.2.80:80" && keys[1].String() != "-t 192.0.2.80:80" {
+	if err != nil || r.VRRP == nil || len(keys) != 2 || keys[0].String() != "-t 192.0.2.80:80" && keys[1].String() != "-t 192.0.2.80:80" {
 		t.Errorf("%v, %v", keys, err)
 	}
 	if _, err := (keepalived{os.Getpid(), filepath.Join(dir, "none"), true}).read(); err == nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,33 @@ func (c *importCommand) printNotes(notes []convert.Note) {
 		note := convert.Note{Message: s.message}
 		fmt.Fprintf(c.Err, "svcproxy: not imported, %s: %s%s: %s\n", s.Danger, strings.Join(at, ", "), more, note.Text())
 	}
+}
+
+// writeFiles writes the services, and what keepalived goes on with.
+func (c *importCommand) writeFiles(services string) error {
+	conf, err := c.takeover.keepalivedConf()
+	if err != nil {
+		return err
+	}
+	beside := ""
+	if conf != "" {
+		beside = filepath.Join(filepath.Dir(c.write), "keepalived.conf")
+		write := func(w io.Writer) error {
+			_, err := io.WriteString(w, conf)
+			return err
+		}
+		if err := writeNew(beside, 0o600, write); err != nil { // it may have secrets
+			return err
+		}
+	}
+	if err := writeServices(c.write, services); err != nil {
+		if beside != "" {
+			err = errors.Join(err, os.Remove(beside))
+		}
+		return err
+	}
+	c.takeover.conf = beside
+	return nil
 }
 
 // daemonUser is the user that svcproxy's unit runs as.

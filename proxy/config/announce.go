@@ -19,6 +19,7 @@ type Announce struct {
 	Require             announce.Require
 	HoldUp              time.Duration
 	WithdrawWait        time.Duration
+	VIPPriority         int
 	File                string // "" = none
 }
 
@@ -35,6 +36,7 @@ func (c Config) ForAnnounce() announce.Config {
 		Mode: a.Mode, Table: a.RouteTable(), Metric: uint32(a.Metric), DrainMetric: uint32(a.DrainMetric),
 		MinHealthy: a.MinHealthy.N, MinHealthyPercent: a.MinHealthy.Percent,
 		Require: a.Require, HoldUp: a.HoldUp, DrainTime: a.DrainTime, WithdrawWait: a.WithdrawWait,
+		VIPPriority: a.VIPPriority,
 	}
 }
 
@@ -77,6 +79,9 @@ var announceFields = []field{
 		func(c *Config) *time.Duration {
 			return &c.Announce.WithdrawWait
 		}, fields.DurationIn(0, 24*time.Hour), 3*time.Second),
+	define("announce.vipPriority", "", zero, "mode vrrp: what each VIP that this node cannot serve takes from "+
+		"keepalived's priority, 100 in all or one VIP's; the same on both nodes, and more than their priorities differ",
+		func(c *Config) *int { return &c.Announce.VIPPriority }, fields.Int(1, -announce.PriorityWithdrawn-1), 10),
 	define("announce.file", "", zero, `a file that is replaced when its content changes; mode routes: the announced `+
 		`VIPs, one a line; mode vrrp: a number for keepalived's track_file, 0 is good; "": none`,
 		func(c *Config) *string { return &c.Announce.File }, fields.StringOf(absoluteOrNone), ""),

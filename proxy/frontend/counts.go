@@ -9,6 +9,8 @@ type Counts struct {
 	Serving int32
 	// Up of them are up. The others serve although they are down, because too few are up.
 	Up int32
+	// Backups of those that are up stand in for others.
+	Backups int32
 	// Of endpoints could be up. Not counted are backups, unless they serve, and endpoints
 	// that the traffic policy or topology hints keep for other nodes.
 	Of int32
@@ -51,6 +53,9 @@ func (l *lister) count(s *sources.Service, backends []Backend, wanted func(*cand
 		}
 		if up(e) {
 			c.Up++
+			if e.Backup {
+				c.Backups++
+			}
 		}
 	}
 	for i := range l.found {

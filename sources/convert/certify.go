@@ -40,7 +40,7 @@ func (r *Result) mend(s *sources.Service) error {
 		return why
 	}
 	usual, connects := *s.HealthCheck, *s.HealthCheck
-	usual.Unset = sources.DefaultHealthCheck().Unset
+	usual.Unset = sources.DefaultHealthCheck().Unset &^ (sources.HealthOnDown | sources.HealthOnAllDown)
 	usual = usual.OnNode(sources.DefaultHealthCheck())
 	usual.Probe.Timeout = sources.DefaultHealthCheck().Probe.Timeout
 	connects.Probe = onlyConnects(s.HealthCheck.Probe)

@@ -35,7 +35,7 @@ type Result struct {
 	Services []sources.Service // Origin is where the first part of each is configured
 	Notes    []Note            // the worst first, then in the order of the configuration
 	Words    file.Words        // of Document
-	VRRP     bool              // keepalived also moves addresses by VRRP
+	VRRP     *VRRP             // keepalived also moves addresses; nil = it does not, or it is another format
 	// NoProtocol are virtual servers for which keepalived.conf has no protocol. The services take TCP; keepalived takes
 	// UDP since 2017.
 	NoProtocol []netip.AddrPort

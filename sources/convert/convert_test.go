@@ -2,6 +2,7 @@ package convert
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,7 +70,10 @@ func play(t *testing.T, format Format, a *txtar.Archive) string {
 		return "error: " + err.Error() + "\n"
 	}
 	accepted(t, r)
-	return r.Document()
+	if r.VRRP == nil {
+		return r.Document()
+	}
+	return fmt.Sprintf("%s\n# keepalived.conf: priority %d, quorum %t\n%s", r.Document(), r.VRRP.Priority, r.VRRP.Quorum, r.VRRP.Conf)
 }
 
 // accepted fails unless a document is a services file without a mistake, with the services of the result.

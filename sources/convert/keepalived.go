@@ -30,9 +30,15 @@ func readKeepalived(f File, open Open) (Result, error) {
 	for _, s := range all {
 		k.top(s)
 	}
+	goesOn := k.goesOn(all, !t.partial)
+	for i := range k.virtuals {
+		if k.vrrp {
+			k.virtuals[i].counts()
+		}
+	}
 	r := services(k.virtuals)
 	r.Notes = append(append(r.Notes, t.notes...), k.notes...)
-	r.VRRP, r.Unread = k.vrrp, t.unread
+	r.VRRP, r.Unread = goesOn, t.unread
 	for i := range k.virtuals {
 		if v := &k.virtuals[i]; v.noProtocol {
 			r.NoProtocol = append(r.NoProtocol, v.addr)
@@ -55,14 +61,9 @@ func (k *keepalived) top(s *statement) {
 	case "virtual_server":
 		k.virtualServer(s)
 	case "vrrp_instance":
-		for _, b := range s.block {
-			if strings.HasPrefix(b.words[0], "virtual_ipaddress") || strings.HasPrefix(b.words[0], "virtual_ip_address") {
-				k.vrrp = true
-				k.note(s.at, "vrrp_instance %s: keepalived goes on to move its addresses; svcproxy binds those of its services "+
-					"itself", s.value(1))
-				break
-			}
-		}
+		k.vrrp = k.vrrp || slices.ContainsFunc(s.block, func(b *statement) bool {
+			return strings.HasPrefix(b.words[0], "virtual_ipaddress") || strings.HasPrefix(b.words[0], "virtual_ip_address")
+		})
 	case "global_defs":
 		for _, b := range s.block {
 			switch {
@@ -197,7 +198,7 @@ func (v *virtual) keepalived(s *statement) {
 		case "persistence_engine":
 			v.noteChange(b.at, "%s: a client stays by its address", title(b))
 		case "quorum":
-			if b.value(1) != "1" {
+			if v.quorum, err = strconv.Atoi(b.value(1)); err == nil && v.quorum != 1 {
 				v.noteChange(b.at, "%s: svcproxy serves as long as one endpoint is up", title(b))
 			}
 		case "sorry_server_lvs_method":
@@ -232,6 +233,7 @@ func (v *virtual) sorry(r real, replaced bool) {
 func (v *virtual) keepalivedRest(b *statement) {
 	switch b.words[0] {
 	case "quorum_up", "quorum_down":
+		v.moves = true
 		v.note(b.at, noteNotify, b.words[0])
 	case "smtp_alert":
 		if on(b) {

@@ -44,6 +44,7 @@ type keepalivedTree struct {
 	variables map[string]string
 	notes     []Note
 	unread    error // the first part that keepalived reads and import does not
+	partial   bool  // there is one, or a line with a condition
 }
 
 func (t *keepalivedTree) note(at sources.Origin, format string, args ...any) {
@@ -53,6 +54,7 @@ func (t *keepalivedTree) note(at sources.Origin, format string, args ...any) {
 // pass notes a part that keepalived reads and import does not.
 func (t *keepalivedTree) pass(at sources.Origin, format string, args ...any) {
 	t.note(at, format, args...)
+	t.partial = true
 	if t.unread == nil {
 		t.unread = fmt.Errorf("%s: %s", at, message(format, args...))
 	}
@@ -182,6 +184,7 @@ func (t *keepalivedTree) take(at sources.Origin, r *keepalivedFile, text string)
 	// which ones count is said on keepalived's command line
 	if err == nil && len(words) > 0 && strings.HasPrefix(words[0], "@") {
 		t.note(at, "a line with a condition: import does not know keepalived's config-id")
+		t.partial = true
 		return nil
 	}
 	if err == nil {
@@ -263,7 +266,11 @@ func (t *keepalivedTree) line(at sources.Origin, words []string, open []*stateme
 		case w == "{" && len(top.block) == 0:
 			return nil, fmt.Errorf("a brace opens a block that has no name")
 		case w == "{":
-			open, fresh = append(open, top.block[len(top.block)-1]), true
+			last := top.block[len(top.block)-1]
+			if last.block == nil {
+				last.block = []*statement{}
+			}
+			open, fresh = append(open, last), true
 		case w == "}" && len(open) == 1:
 			return nil, fmt.Errorf("a brace closes no block")
 		case w == "}":

@@ -35,6 +35,10 @@ type virtual struct {
 	reals      []real                 // no two with one address and port
 	index      map[netip.AddrPort]int // in reals
 	lost       int                    // backends that are configured and cannot be imported
+	quorum     int                    // weight of backends that are up, below which a program was called; 0 = 1
+	moves      bool                   // that program could move the VIP
+	minHealthy int                    // backends without which the node loses the VIP, if counted
+	counted    bool
 	notes      []Note
 }
 
@@ -321,7 +325,7 @@ func (v *virtual) joins() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %q %q %v", v.addr.Addr(), v.name, v.scheduler,
-		[]any{v.affinity, v.prefix4, v.prefix6, v.onePacket, v.flags, v.hides, v.forward})
+		[]any{v.affinity, v.prefix4, v.prefix6, v.onePacket, v.flags, v.hides, v.forward, v.counted, v.minHealthy})
 	if v.check != nil {
 		fmt.Fprintf(&b, "%#v", *v.check)
 	}
@@ -350,6 +354,8 @@ func service(g []virtual) sources.Service {
 	}
 	if first.mark != 0 {
 		s.ClusterIPs = nil
+	} else if first.counted {
+		s.AnnounceMinHealthy = &first.minHealthy
 	}
 	if first.hides {
 		s.Type, s.ClusterIPs, s.LoadBalancerIPs = sources.LoadBalancer, nil, []sources.VIP{{Addr: first.addr.Addr()}}

@@ -117,6 +117,9 @@ func (e *encoder) service(s *sources.Service) {
 	if s.Announce != nil {
 		e.key("announce", strconv.FormatBool(*s.Announce))
 	}
+	if s.AnnounceMinHealthy != nil {
+		e.key("announceMinHealthy", strconv.Itoa(*s.AnnounceMinHealthy))
+	}
 	if s.HealthCheck != nil {
 		e.key("healthCheck", encodeCheck(s.HealthCheck))
 	}

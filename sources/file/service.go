@@ -247,6 +247,10 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 		fields.Define("announce", fields.AtPointer(func(s *draft) **bool { return &s.Announce }, fields.Bool),
 			"", "with announce.mode of svcproxy.toml: whether routing daemons are told of its virtual addresses; absent: of "+
 				"externalIPs and loadBalancerIPs, with mode vrrp of all"),
+		fields.Define("announceMinHealthy", fields.AtPointer(func(s *draft) **int { return &s.AnnounceMinHealthy },
+			fields.Int(0, sources.MostEndpoints)),
+			"", "how many of its endpoints, backups not counted, must be up for this node to have its VIPs; 0: always; absent: "+
+				"announce.minHealthy of svcproxy.toml, which counts backups that serve"),
 		fields.Define("healthCheck", fields.Custom(fields.KindStringOrTable, readCheck),
 			`"off"`, `how its endpoints are checked: "tcp", "tls", "grpc", "udp", "ping" or "agent"; "http:/PATH", `+
 				`"https:/PATH", "dns:NAME" or "exec:/PROGRAM"; "@NAME" for [healthChecks.NAME] of this file; or a table`),
