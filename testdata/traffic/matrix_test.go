@@ -193,6 +193,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestRollingUpgrade
 		TestPairOfMasqueradingNodes
 		TestMaintenanceOfAPair
+		TestMigratedPair
 		TestConnectionSync`},
 	{"ipvs", "makes faults of IPVS", `
 		TestDoctorNamesFaults`},
