@@ -74,14 +74,18 @@ const (
 )
 
 // hands are what hands a table to a loop, and what asks it for a check. Both wait for
-// the sync that follows.
+// the sync that follows; a large load is several.
 func hands(ctx context.Context, loop *proxy.Proxy, h hand, synced <-chan *proxy.Snapshot) (emit func(sources.Table) func() error, check func() error) {
 	outcome := func() error {
-		select {
-		case s := <-synced:
-			return s.Report.Err
-		case <-ctx.Done():
-			return ctx.Err()
+		for {
+			select {
+			case s := <-synced:
+				if s.Report.Err != nil || s.Report.Left == 0 {
+					return s.Report.Err
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	emit = func(t sources.Table) func() error {
