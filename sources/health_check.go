@@ -165,6 +165,7 @@ type HealthCheck struct {
 	// a percentage of them if MinHealthyPercent.
 	MinHealthy        int
 	MinHealthyPercent bool
+	Passive           bool          // an endpoint that answers none of its clients counts as down, too
 	SlowStart         time.Duration // over which a new endpoint gets its full weight; 0 = at once
 
 	// Unset are the keys that the service does not give. A source fills in the defaults of DefaultHealthCheck, and

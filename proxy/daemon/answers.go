@@ -26,6 +26,10 @@ const (
 	manyTracked       = 10_000
 )
 
+// answersRest is how long an endpoint that answered nobody gets no clients, where healthCheck.passive asks for that.
+// Then it has to show again whether it answers, since nothing else would tell.
+const answersRest = 5 * time.Minute
+
 // answersWatch looks for endpoints that do not answer their clients.
 type answersWatch struct {
 	tracked interface {
@@ -34,7 +38,14 @@ type answersWatch struct {
 	limits func() machine.Conntrack
 	fronts func() *frontend.Frontends // nil before the first sync
 	board  *condition.Board
+	silent func(map[netip.AddrPort]bool) // takes those that count as down; see health.Known
 	log    *slog.Logger
+}
+
+// askedFor is what of the table clients of an endpoint ask for.
+type askedFor struct {
+	services []string
+	passive  bool // one of them takes it out if it does not answer
 }
 
 // watchAnswers says which endpoints do not answer their clients, until ctx ends. Where connection tracking cannot be
@@ -46,13 +57,15 @@ func (d *daemon) watchAnswers(ctx context.Context) {
 		return
 	}
 	defer tracked.Close()
-	w := answersWatch{tracked, machine.ReadConntrack, d.console.frontends, &d.conditions, d.log.Logger}
+	w := answersWatch{tracked, machine.ReadConntrack, d.console.frontends, &d.conditions, d.checker.SetSilent,
+		d.log.Logger}
 	w.run(ctx)
 }
 
 // run looks until ctx ends.
 func (w *answersWatch) run(ctx context.Context) {
 	var memory answers.Memory
+	out := lingering{} // nobody asks them, so nobody waits
 	for {
 		limits := w.limits()
 		period := answersPeriod
@@ -68,24 +81,35 @@ func (w *answersWatch) run(ctx context.Context) {
 		if f == nil {
 			continue
 		}
-		l, services, err := w.look(f, limits.SynSent, memory)
+		l, asked, err := w.look(f, limits.SynSent, memory)
 		if err != nil {
 			w.log.Debug("looking for endpoints that do not answer", "err", err)
 			continue
 		}
 		var silent []answers.Silent
 		silent, memory = answers.Judge(memory, l)
-		w.board.SetAll(condition.Silent, silentConditions(silent, services))
+		stay, leave := silentConditions(silent, asked)
+		said, down := out.with(l.At, answersRest, leave), map[netip.AddrPort]bool{}
+		for _, c := range said {
+			down[answers.EndpointOf(c.Subject)] = true
+		}
+		for _, c := range stay {
+			if !down[answers.EndpointOf(c.Subject)] { // else other services still ask it
+				said = append(said, c)
+			}
+		}
+		w.board.SetAll(condition.Silent, said)
+		w.silent(down)
 	}
 }
 
 // look looks at the tracked connections to endpoints: at all of those that may be silent, and else at those that wait.
-// synSent is how long one is tracked after a SYN. It returns the services of the endpoints, too.
+// synSent is how long one is tracked after a SYN. It returns what is asked for, by endpoint, too.
 func (w *answersWatch) look(f *frontend.Frontends, synSent time.Duration, suspects answers.Memory) (
-	l answers.Look, services map[netip.AddrPort][]string, err error,
+	l answers.Look, asked map[netip.AddrPort]askedFor, err error,
 ) {
 	l = answers.Look{At: time.Now(), All: len(suspects) > 0, Seen: map[netip.AddrPort]answers.Seen{}}
-	services = map[netip.AddrPort][]string{}
+	asked = map[netip.AddrPort]askedFor{}
 	see := func(c conntrack.Asked) {
 		at := c.Key.Addr
 		if _, suspect := suspects[at]; c.Answered && !suspect || !c.Answered && synSent-c.Left > answers.Fresh {
@@ -104,8 +128,11 @@ func (w *answersWatch) look(f *frontend.Frontends, synSent time.Duration, suspec
 			seen.Waiting = append(seen.Waiting, one)
 		}
 		l.Seen[at] = seen
-		if name := f.Service(x).DisplayName(); !slices.Contains(services[at], name) {
-			services[at] = append(services[at], name)
+		a, s := asked[at], f.Service(x)
+		if name := s.DisplayName(); !slices.Contains(a.services, name) {
+			a.services = append(a.services, name)
+			a.passive = a.passive || s.HealthCheck != nil && s.HealthCheck.Passive
+			asked[at] = a
 		}
 	}
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
@@ -116,7 +143,7 @@ func (w *answersWatch) look(f *frontend.Frontends, synSent time.Duration, suspec
 			return l, nil, err
 		}
 	}
-	return l, services, nil
+	return l, asked, nil
 }
 
 // asks returns the front of a connection whose endpoint is up and gets new connections, and whose replies come back
@@ -134,15 +161,22 @@ func asks(f *frontend.Frontends, k kernel.RealKey) (*frontend.Front, bool) {
 	return x, ok && f.Up(service, list[i]) && f.Forward(x) == sources.Masquerade
 }
 
-func silentConditions(silent []answers.Silent, services map[netip.AddrPort][]string) []condition.Condition {
-	list := make([]condition.Condition, len(silent))
-	for i, s := range silent {
-		slices.Sort(services[s.Endpoint])
-		list[i] = condition.Condition{
-			Subject: s.Subject(services[s.Endpoint]),
+// silentConditions returns the conditions of endpoints that do not answer: of those that stay in, and of those that
+// count as down.
+func silentConditions(silent []answers.Silent, asked map[netip.AddrPort]askedFor) (stay, leave []condition.Condition) {
+	for _, s := range silent {
+		a := asked[s.Endpoint]
+		slices.Sort(a.services)
+		c := condition.Condition{
+			Subject: s.Subject(a.services),
 			Text: fmt.Sprintf("it does not answer: %d connections wait for its first packet, and no new one was answered",
 				s.Waiting),
 		}
+		if a.passive {
+			leave = append(leave, c)
+		} else {
+			stay = append(stay, c)
+		}
 	}
-	return list
+	return stay, leave
 }

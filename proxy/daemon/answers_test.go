@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +20,15 @@ import (
 
 // trackedByHand is a table of tracked connections. It counts how often it is listed.
 type trackedByHand struct {
+	mu          sync.Mutex
 	list        []conntrack.Asked
 	dumps, full int
+	down        map[netip.AddrPort]bool // that count as down
 }
 
 func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(conntrack.Asked)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.dumps++; !waiting {
 		t.full++
 	}
@@ -33,6 +38,12 @@ func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(conntrack.A
 		}
 	}
 	return nil
+}
+
+func (t *trackedByHand) set(down map[netip.AddrPort]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.down = down
 }
 
 // asked is a connection of a client, a number, to an endpoint of the service at 10.96.0.1.
@@ -62,7 +73,7 @@ func (t *trackedByHand) look(f *frontend.Frontends, entries uint64, minutes time
 	board := new(condition.Board)
 	w := answersWatch{t, func() machine.Conntrack {
 		return machine.Conntrack{Entries: entries, SynSent: 2 * time.Minute}
-	}, func() *frontend.Frontends { return f }, board, slog.New(slog.DiscardHandler)}
+	}, func() *frontend.Frontends { return f }, board, t.set, slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithTimeout(context.Background(), minutes*time.Minute)
 	defer cancel()
 	w.run(ctx)
@@ -100,6 +111,35 @@ func TestWatchOfAnswers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// With passive a silent endpoint counts as down, and is let in again when nobody could ask it for a while.
+func TestSilentEndpointsAreLetInAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := trackedByHand{}
+		for n := range byte(3) {
+			h.list = append(h.list, asked(n, "10.2.1.10:8080", false))
+		}
+		go h.look(watched(func(s *sources.Service) { s.HealthCheck = &sources.HealthCheck{Passive: true} }), 9, 10)
+		after := func(d time.Duration, down bool) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.down[netip.MustParseAddrPort("10.2.1.10:8080")] != down {
+				t.Errorf("down: %v", h.down)
+			}
+		}
+		after(15*time.Second, false)
+		after(45*time.Second, true)
+		h.mu.Lock()
+		h.list = nil // it gets no connections
+		h.mu.Unlock()
+		after(answersRest-10*time.Second, true)
+		after(20*time.Second, false)
+		time.Sleep(time.Hour)
+	})
 }
 
 // Connections are listed six times a minute, and once from 10,000 on; those that were answered only while an endpoint

@@ -33,10 +33,10 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay) {
 			list = append(list, condition.Condition{Text: text, Hint: hint})
 		}
 		tracked = now
-		d.conditions.SetAll(condition.ConntrackFull, full.with(time.Now(), list))
+		d.conditions.SetAll(condition.ConntrackFull, full.with(time.Now(), limitsRest, list))
 		if r != nil {
 			now := r.Stats()
-			d.conditions.SetAll(condition.RelayFull, relayed.with(time.Now(), shortages(short, now)))
+			d.conditions.SetAll(condition.RelayFull, relayed.with(time.Now(), limitsRest, shortages(short, now)))
 			short = now
 		}
 	}
@@ -50,10 +50,10 @@ type lingered struct {
 	until time.Time
 }
 
-// with adds what was seen now, and returns all that stands.
-func (l lingering) with(now time.Time, seen []condition.Condition) (list []condition.Condition) {
+// with adds what was seen now, to stand for so long, and returns all that stands.
+func (l lingering) with(now time.Time, rest time.Duration, seen []condition.Condition) (list []condition.Condition) {
 	for _, c := range seen {
-		l[c.Subject] = lingered{c, now.Add(limitsRest)}
+		l[c.Subject] = lingered{c, now.Add(rest)}
 	}
 	for subject, c := range l {
 		if now.After(c.until) {

@@ -17,7 +17,7 @@ func TestLimitsDoNotFlap(t *testing.T) {
 		want  int
 	}{{0, nil, 0}, {limitsPeriod, seen, 1}, {limitsPeriod, nil, 1}, {limitsPeriod, seen, 1}, {limitsRest, nil, 1}, {1, nil, 0}} {
 		now = now.Add(c.after)
-		if got := l.with(now, c.seen); len(got) != c.want {
+		if got := l.with(now, limitsRest, c.seen); len(got) != c.want {
 			t.Errorf("look %d: %v", i, got)
 		}
 	}

@@ -180,8 +180,8 @@ func (c *Cache) todo(t sources.Table, k Known, changed []Key, now time.Time) (to
 		}
 		return todo, true
 	}
-	if !c.ran || k.Verdicts.Blind != c.known.Verdicts.Blind || !same(k.Overrides, c.known.Overrides) &&
-		!slices.Equal(k.Overrides, c.known.Overrides) {
+	if !c.ran || k.Verdicts.Blind != c.known.Verdicts.Blind || !maps.Equal(k.Silent, c.known.Silent) ||
+		!same(k.Overrides, c.known.Overrides) && !slices.Equal(k.Overrides, c.known.Overrides) {
 		return every()
 	}
 	if !c.ends.IsZero() && !now.Before(c.ends) {

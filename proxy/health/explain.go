@@ -22,6 +22,7 @@ type Explained struct {
 
 	Target  Key // zero if it is not checked
 	Verdict Verdict
+	Silent  bool // it is down because it answers none of its clients
 
 	Out, Reweighed *Override // the operator's orders; nil = none
 	Percent, Step  uint32    // of its weight: the share it asks for or was given, and sixteenths of a slow start
@@ -49,7 +50,8 @@ func (x Explainer) Explain(s *sources.Service) []Explained {
 		list = append(list, Explained{
 			Port: p.Name, Protocol: p.Protocol, Addr: netip.AddrPortFrom(e.Addr, p.Port),
 			Cause: x.cause, Mode: x.mode, Weight: x.tableWeight(scale, e.Weight), Source: e.Weight, Cut: x.isCut(),
-			Target: x.key, Verdict: x.verdict, Out: x.out, Reweighed: x.reweighed, Percent: x.percent, Step: x.step,
+			Target: x.key, Verdict: x.verdict, Silent: x.silent, Out: x.out, Reweighed: x.reweighed,
+			Percent: x.percent, Step: x.step,
 		})
 	}
 	return list
@@ -122,6 +124,8 @@ func (x *Explained) health(now time.Time) string {
 	switch {
 	case x.Target == (Key{}):
 		return "not checked"
+	case x.Silent:
+		return "down: it does not answer its clients"
 	case v.Phase == Unknown:
 		return "no result yet"
 	}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -11,6 +12,8 @@ type Known struct {
 	Verdicts  Verdicts
 	Overrides Overrides
 	Ramps     Ramps
+	// Silent are endpoints that answer none of their clients over TCP. It is replaced, and never changed.
+	Silent map[netip.AddrPort]bool
 }
 
 // slot is one port of an endpoint.
@@ -18,6 +21,7 @@ type slot struct {
 	endpoint, port int
 	key            Key // zero if it is not checked
 	verdict        Verdict
+	silent         bool // and so it is down
 	out, reweighed *Override
 
 	weight  uint32 // before shares
@@ -120,13 +124,23 @@ func (j *judge) alone(x *slot) Cause {
 		return Serves
 	}
 	waits := j.service.HealthCheck.Initial == sources.InitialDown
+	x.silent = j.service.HealthCheck.Passive && j.answersNobody(x)
 	switch {
+	case x.silent:
+		return IsDown
 	case x.verdict.Serves(!waits):
 		return Serves
 	case x.verdict.Phase == Unknown && !j.known.Verdicts.Blind:
 		return Waits
 	}
 	return IsDown
+}
+
+// answersNobody reports whether the clients of a slot wait in vain.
+func (j *judge) answersNobody(x *slot) bool {
+	e := &j.service.Endpoints[x.endpoint]
+	p := e.Ports[x.port]
+	return p.Protocol == sources.TCP && j.known.Silent[netip.AddrPortFrom(e.Addr, p.Port)]
 }
 
 // cutsDown reports whether a slot that is down is cut. Under UDP it is, because IPVS would go on sending the packets of

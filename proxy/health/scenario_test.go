@@ -153,6 +153,11 @@ func (p *player) step(words []string) {
 			r := Result{Void: true, Reason: strings.Join(words[1:], " "), At: p.now.Add(time.Duration(i-blindLeast) * blindAfter)}
 			p.note(p.board.Record(Key{}, r))
 		}
+	case "silent": // all endpoints that answer none of their clients
+		p.known.Silent = map[netip.AddrPort]bool{}
+		for _, w := range words[1:] {
+			p.known.Silent[netip.MustParseAddrPort(w)] = true
+		}
 	case "believe":
 		p.board.Believe = true
 		p.note(p.board.Tick(p.now))

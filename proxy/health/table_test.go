@@ -97,6 +97,8 @@ func serviceOption(t testing.TB, s *sources.Service, option string) {
 		c.OnDown = sources.OnDown(value)
 	case "onAllDown":
 		c.OnAllDown = sources.OnAllDown(value)
+	case "passive":
+		c.Passive = true
 	case "initial":
 		c.Initial = sources.Initial(value)
 	case "fall":

@@ -153,6 +153,8 @@ var checkFields = sync.OnceValue(func() fields.Table[draftCheck] {
 			"", nodeDefault("with no endpoint up, open: all are used; closed: connections are refused", "onAllDown")),
 		fields.Define("minHealthy", fields.Custom(fields.KindAmount, readMinHealthy),
 			"", nodeDefault("with fewer endpoints up than this, all that are not drained get connections", "minHealthy")),
+		fields.Define("passive", fields.At(func(c *draftCheck) *bool { return &c.Passive }, fields.Bool),
+			"false", "an endpoint that answers none of its clients, as the condition silent says, counts as down for 5 minutes"),
 		fields.Define("slowStart", tuned(sources.HealthSlowStart, func(c *sources.HealthCheck) *time.Duration {
 			return &c.SlowStart
 		}, fields.DurationIn(0, 24*time.Hour)),

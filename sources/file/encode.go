@@ -433,6 +433,9 @@ func encodeTuning(t *tableWriter, c *sources.HealthCheck) {
 	if c.Initial != sources.InitialKernel {
 		t.text("initial", string(c.Initial))
 	}
+	if c.Passive {
+		t.key("passive", "true")
+	}
 	word(sources.HealthOnDown, "onDown", string(c.OnDown))
 	word(sources.HealthOnAllDown, "onAllDown", string(c.OnAllDown))
 	if c.MinHealthyPercent {

@@ -10,13 +10,15 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// An endpoint that answers no client is said as long as clients ask. Clients that do not go on with what an endpoint
-// answered, as scanners of ports, are not.
+// An endpoint that answers no client is said as long as clients ask, and taken out where its service wants that, though
+// its probes are answered. Clients that do not go on with what an endpoint answered, as scanners of ports, say nothing.
 func TestSilentEndpointsAreSaid(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("iptables"))
 	n := newNode(t, "")
-	n.start(t, clusterIP("web", "10.96.0.20", `["10.2.1.10"]`)+clusterIP("scanned", "10.96.0.21", `["10.2.2.10"]`))
-	wantAnswers := []string{"10.96.0.20:80", "10.96.0.21:80"}
+	const check = "healthCheck = { type = \"tcp\", passive = true }\n"
+	n.start(t, clusterIP("web", "10.96.0.20", `["10.2.1.10"]`)+clusterIP("scanned", "10.96.0.21", `["10.2.2.10"]`)+
+		clusterIP("passive", "10.96.0.22", `["10.2.1.10", "10.2.3.10"]`)+check)
+	wantAnswers := []string{"10.96.0.20:80", "10.96.0.21:80", "10.96.0.22:80"}
 	for _, to := range wantAnswers {
 		ask(t, n.Client, "tcp", to)
 	}
@@ -24,7 +26,7 @@ func TestSilentEndpointsAreSaid(t *testing.T) {
 		_, err := host.Run("iptables", append([]string{"-w"}, strings.Fields(words)...)...)
 		must(t, err)
 	}
-	drops := fmt.Sprintf("INPUT -p tcp --dport %d -j DROP", lab.LinePort)
+	drops := fmt.Sprintf("INPUT -p tcp -s %s --dport %d -j DROP", n.Client.V4, lab.LinePort)
 	rule(n.Backends[0].Host, "-I "+drops)
 	rule(n.Client, "-I INPUT -p tcp -s 10.96.0.21 -j DROP")
 	stop := make(chan struct{})
@@ -35,15 +37,32 @@ func TestSilentEndpointsAreSaid(t *testing.T) {
 		}
 	}
 	n.stands(t, "silent", true)
-	st := n.status(t)
-	for _, c := range st.Conditions {
-		if c.Kind == "silent" && !strings.HasPrefix(c.Subject, "web: endpoint 10.2.1.10:") {
+	for _, c := range n.status(t).Conditions {
+		if c.Kind == "silent" && !strings.Contains(c.Subject, ": endpoint 10.2.1.10:") {
 			t.Errorf("%+v", c)
 		}
 	}
-	if out, code := n.asks(t, "status"); code != 7 || !strings.Contains(out, "it does not answer") {
-		t.Errorf("status ends with %d:\n%s", code, out)
+	n.says(t, 7, "status", "it does not answer")
+	for _, c := range [][]string{
+		{"replies do not come back through this node", "doctor"},
+		{"it does not answer", "explain", "tcp", "10.96.0.20:80", "--from", n.Client.V4.String()},
+	} {
+		out, code, err := n.Command(c[1], c[2:]...)
+		if must(t, err); code == 0 || !strings.Contains(out, c[0]) {
+			t.Errorf("%s ends with %d:\n%s", c[1], code, out)
+		}
 	}
+	must(t, lab.Eventually(patience, func() error {
+		for range 10 {
+			if a, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.22:80")); err != nil || a.Backend != "pod3" {
+				return fmt.Errorf("%s answers: %v", a.Backend, err)
+			}
+		}
+		return nil
+	}))
 	rule(n.Backends[0].Host, "-D "+drops)
-	n.stands(t, "silent", false)
+	must(t, lab.Eventually(patience, func() error {
+		_, err := n.Client.Ask("tcp", netip.MustParseAddrPort("10.96.0.20:80"))
+		return err
+	}))
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/netip"
 	"os/user"
 	"strconv"
 	"sync"
@@ -79,6 +81,7 @@ type Checker struct {
 
 	agents agents
 	since  since
+	silent map[netip.AddrPort]bool // see health.Known
 
 	follows sync.Mutex // of follow
 }
@@ -223,6 +226,17 @@ func (c *Checker) Configure(s Settings) {
 	c.note(events)
 	c.mu.Unlock()
 	if len(events) > 0 {
+		c.Wake()
+	}
+}
+
+// SetSilent says which endpoints answer none of their clients.
+func (c *Checker) SetSilent(silent map[netip.AddrPort]bool) {
+	c.mu.Lock()
+	same := maps.Equal(c.silent, silent)
+	c.silent = silent
+	c.mu.Unlock()
+	if !same {
 		c.Wake()
 	}
 }

@@ -40,6 +40,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed) (out sources.
 	o := &c.overlay
 	c.mu.Lock()
 	settings, orders := c.settings, c.orders.Overrides
+	o.known.Silent = c.silent
 	c.mu.Unlock()
 	fresh := o.resolve(m.Table, settings)
 	c.mu.Lock()

@@ -29,7 +29,7 @@ func (c *Checker) brief() health.View {
 	s := c.runner.Stats()
 	return health.View{
 		Now:   time.Now(),
-		Known: health.Known{Overrides: c.orders.Overrides, Ramps: c.served.ramps},
+		Known: health.Known{Overrides: c.orders.Overrides, Ramps: c.served.ramps, Silent: c.silent},
 		Table: c.served.table, Unusual: slices.Clone(c.served.unusual), Blind: c.board.Blind(), Holding: c.board.Holding(),
 		Probes: health.Probes{
 			Started: s.Started, Void: s.Void, InFlight: s.InFlight, LateMax: s.LateMax, Late99: s.LateQuantile(0.99),
