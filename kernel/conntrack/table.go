@@ -1,12 +1,12 @@
 // Package conntrack deletes entries of the kernel's connection tracking over netlink, with its own
-// codec: those of a virtual server that lead to one real server.
+// codec: those of a virtual server that lead to one real server. It also lists TCP connections.
 //
 // An entry outlives the rule or the virtual server that made it. While a client keeps sending, its
 // datagrams follow the entry to a real server that is gone. TCP would be reset instead. So the
 // entries of a removed real server must be removed with it.
 //
-// The package offers no other part of connection tracking: it neither lists nor changes entries,
-// and it cannot delete all of them.
+// The package offers no other part of connection tracking: it changes no entry, and it cannot
+// delete all of them.
 //
 // # How entries are found
 //

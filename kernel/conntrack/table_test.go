@@ -274,8 +274,8 @@ func TestOtherOpsAreRefused(t *testing.T) {
 }
 
 // fill adds n entries of a virtual server through ctnetlink, with real servers 10.2.0.0 to
-// 10.2.0.3.
-func fill(t testing.TB, n int, v netip.AddrPort) {
+// 10.2.0.3. Those of TCP are established.
+func fill(t testing.TB, n int, proto kernel.Proto, v netip.AddrPort) {
 	t.Helper()
 	conn, err := new(nl.Dialer).Dial(unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -285,14 +285,14 @@ func fill(t testing.TB, n int, v netip.AddrPort) {
 	var b nl.Batch
 	for i := range n {
 		client := netip.AddrFrom4([4]byte{byte(100 + v.Addr().As4()[3]), byte(i >> 22), byte(i >> 14), byte(i >> 6)})
-		putEntry(&b, client, v, netip.AddrFrom4([4]byte{10, 2, 0, byte(i % 4)}), uint16(1024+i%64))
+		putEntry(&b, proto, client, v, netip.AddrFrom4([4]byte{10, 2, 0, byte(i % 4)}), uint16(1024+i%64))
 	}
 	if err := conn.Send(&b); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func putEntry(b *nl.Batch, client netip.Addr, v netip.AddrPort, server netip.Addr, port uint16) {
+func putEntry(b *nl.Batch, protocol kernel.Proto, client netip.Addr, v netip.AddrPort, server netip.Addr, port uint16) {
 	tuple := func(typ uint16, src, dst netip.Addr, srcPort, dstPort uint16) {
 		nest := b.Nest(typ)
 		addrs := b.Nest(attrTupleIP)
@@ -300,7 +300,7 @@ func putEntry(b *nl.Batch, client netip.Addr, v netip.AddrPort, server netip.Add
 		b.Attr(attrIPv4Dst, dst.AsSlice())
 		b.EndNest(addrs)
 		proto := b.Nest(attrTupleProto)
-		b.U8(attrProto, uint8(kernel.UDP))
+		b.U8(attrProto, uint8(protocol))
 		b.U16BE(attrSrcPort, srcPort)
 		b.U16BE(attrDstPort, dstPort)
 		b.EndNest(proto)
@@ -310,7 +310,15 @@ func putEntry(b *nl.Batch, client netip.Addr, v netip.AddrPort, server netip.Add
 	b.Nfgen(unix.AF_INET)
 	tuple(attrTupleOrig, client, v.Addr(), port, v.Port())
 	tuple(attrTupleReply, server, client, 5353, port)
-	b.U32BE(7, 600) // CTA_TIMEOUT
+	b.U32BE(attrTimeout, 600)
+	if protocol == kernel.TCP {
+		b.U32BE(attrStatus, seenReply|1<<3) // IPS_CONFIRMED, which every entry has
+		info := b.Nest(attrProtoInfo)
+		tcp := b.Nest(attrProtoInfoTCP)
+		b.U8(attrTCPState, 3) // TCP_CONNTRACK_ESTABLISHED
+		b.EndNest(tcp)
+		b.EndNest(info)
+	}
 	b.End()
 }
 
@@ -318,8 +326,8 @@ func TestSystemCalls(t *testing.T) {
 	c := open(t, nil)
 	const n = 2000
 	vip, other := netip.MustParseAddrPort("10.96.0.10:53"), netip.MustParseAddrPort("10.96.0.11:53")
-	fill(t, n, vip)
-	fill(t, 24*n, other)
+	fill(t, n, kernel.UDP, vip)
+	fill(t, 24*n, kernel.UDP, other)
 	before := c.Stats()
 	apply(t, c, remove("udp 10.96.0.10:53 10.2.0.0:5353", "udp 10.96.0.10:53 10.2.0.1:5353"))
 	after := c.Stats()
