@@ -254,7 +254,11 @@ func TestMend(t *testing.T) {
 func TestNoFault(t *testing.T) {
 	for name, c := range map[string]func(*Facts){
 		"two processors insert a connection": func(f *Facts) { f.Machine.After.Conntrack = machine.Conntrack{Entries: 100, Max: 262144, NoRoom: 5} },
-		"stray packets":                      func(f *Facts) { f.Machine.After.RPFilter = 9 },
+		"a firewall that was mended since the last sync": func(f *Facts) {
+			f.Status.Problems, f.Status.Warnings = []string{status.Barred}, []string{"iptables filter INPUT: no rule accepts"}
+			f.Status.Totals.Barred = 1
+		},
+		"stray packets": func(f *Facts) { f.Machine.After.RPFilter = 9 },
 		"keepalived for VRRP, kube-router for BGP": func(f *Facts) {
 			f.Machine.Processes = []machine.Process{{PID: 8, Name: "keepalived"}, {PID: 9, Name: "kube-router"}}
 		},

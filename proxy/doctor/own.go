@@ -214,8 +214,8 @@ func problems(f *Facts) (list []Finding) {
 			continue // above
 		case slices.ContainsFunc(f.Refused, func(r string) bool { return strings.Contains(p, r) }):
 			continue // a finding has it already
-		case p == status.Barred && len(firewall(f)) > 0:
-			continue // so has the check of firewalls
+		case p == status.Barred && f.Kernel != nil && f.Want != nil:
+			continue // the check of firewalls has looked itself, and later
 		case p == status.Barred:
 			p += ": " + few(f.Status.Warnings[:f.Status.Totals.Barred])
 		}
