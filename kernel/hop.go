@@ -3,10 +3,12 @@ package kernel
 import "net/netip"
 
 // Path asks which way the kernel sends a packet to Dst. Src may be zero: then the kernel
-// chooses it. In is the device that the packet comes in by, "" if the node sends it.
+// chooses it. In is the device that the packet comes in by, "" if the node sends it. Mark is
+// what rules gave it before it is routed.
 type Path struct {
 	Src, Dst netip.Addr
 	In       string
+	Mark     uint32
 }
 
 // RouteKind says how a packet leaves, or why it does not.

@@ -203,7 +203,7 @@ rule -p tcp ! --dport 8000:8080 -j ACCEPT
 rule -p tcp --dport 80,443,8000:8080 -j ACCEPT
 rule -p tcp --tcp-flags FIN,SYN,RST,ACK SYN -j ACCEPT
 rule -m mark --mark 0x7/0xff -j ACCEPT
-rule -j MARK
+rule -j MARK --set-xmark 0x7/0xffffffff
 rule -j ACCEPT
 rule -m addrtype --dst-type LOCAL -j ACCEPT
 rule --nfproto ipv4 -p tcp -m unread -j ACCEPT

@@ -73,8 +73,10 @@ func (r *nftRule) load(option string) {
 
 func (r *nftRule) expression(e expr.Any) {
 	switch e := e.(type) {
-	case *expr.Counter, *expr.Log, *expr.Notrack, *expr.CtHelper, *expr.CtTimeout, *expr.SecMark:
+	case *expr.Counter, *expr.Log, *expr.CtHelper, *expr.CtTimeout, *expr.SecMark:
 		// they match every packet and change none
+	case *expr.Notrack:
+		r.end("", "NOTRACK")
 	case *expr.Immediate:
 		if r.values == nil {
 			r.values = make(map[uint32][]byte)
@@ -149,9 +151,14 @@ func (r *nftRule) known(e expr.Any) {
 	switch e := e.(type) {
 	case *expr.Meta:
 		if e.SourceRegister {
-			if r.pending = false; e.Key == expr.MetaKeyMARK {
-				r.end("", "MARK")
+			if e.Key == expr.MetaKeyMARK {
+				target := "MARK"
+				if v := r.values[e.Register]; !r.pending && len(v) == 4 {
+					target = fmt.Sprintf("MARK --set-xmark %#x/0xffffffff", binary.NativeEndian.Uint32(v))
+				}
+				r.end("", target)
 			}
+			r.pending = false
 			return
 		}
 		r.load(metaNames[e.Key])

@@ -60,7 +60,7 @@ var routeKinds = map[int]kernel.RouteKind{
 
 // Hop returns the way that the kernel sends packets.
 func (p *Paths) Hop(q kernel.Path) (kernel.Hop, error) {
-	o := &netlink.RouteGetOptions{Iif: q.In}
+	o := &netlink.RouteGetOptions{Iif: q.In, Mark: q.Mark}
 	if q.Src.IsValid() {
 		o.SrcAddr = q.Src.AsSlice()
 	}

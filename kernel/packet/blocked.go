@@ -139,7 +139,7 @@ func (f *Firewall) shut(b *Base, by Passing, p point, k kernel.VirtualKey) Rulin
 	}
 	moved := p.moved || by == ByNAT && b.Hook == "prerouting" && b.Priority > NATPriority
 	v := f.View(Packet{Proto: k.Proto, Dst: k.AddrPort()})
-	v.Outside, v.Reply, v.Unknown = true, p.reply, v.Unknown|Source|In|Out
+	v.Outside, v.Reply, v.Unknown = true, p.reply, f.hides|Source|In|Out
 	if moved {
 		v.Unknown |= Destination | Mark
 	}

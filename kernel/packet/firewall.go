@@ -12,7 +12,7 @@ import (
 type Firewall struct {
 	Bases []Base // in the order of kernel.SortFirewall
 	node  *Node
-	marks bool // rules of others may give packets a mark
+	hides Field // what rules of others may have changed before a packet gets to a chain
 }
 
 // Base is a base chain.
@@ -26,7 +26,12 @@ type Base struct {
 func NewFirewall(o *kernel.Observed) *Firewall {
 	f := &Firewall{node: &Node{State: &o.State, Facts: o.Node}}
 	for _, b := range o.Firewall {
-		f.marks = f.marks || strings.Contains(b.Rules, "MARK")
+		if strings.Contains(b.Rules, "MARK") {
+			f.hides |= Mark
+		}
+		if strings.Contains(b.Rules, "NOTRACK") || strings.Contains(b.Rules, "--notrack") {
+			f.hides |= Tracking
+		}
 		f.Bases = append(f.Bases, Base{b, f.node, parseChains(b.Rules)})
 	}
 	return f
@@ -59,14 +64,8 @@ func (f *Firewall) At(hook string, family kernel.Family, link string) (list []*B
 	return list
 }
 
-// View is a packet as the hooks see it.
-func (f *Firewall) View(p Packet) View {
-	v := View{Packet: p, Node: f.node}
-	if f.marks {
-		v.Unknown |= Mark
-	}
-	return v
-}
+// View is a packet before any chain sees it.
+func (f *Firewall) View(p Packet) View { return View{Packet: p, Node: f.node} }
 
 // Effect is what becomes of a packet in a base chain.
 type Effect string
@@ -92,6 +91,8 @@ type Ruling struct {
 	May    Effect
 	MayEnd string
 	Doubts []string // the rules about which it cannot tell
+	// Left is the packet when it leaves the chain: with another mark, or out of connection tracking.
+	Left View
 }
 
 // Lost reports whether no packet goes on.

@@ -26,9 +26,9 @@ func (b *Base) Judge(v View) Ruling {
 		return o.Effect == last.Effect || lost(o.Effect) && lost(last.Effect)
 	}
 	if last.Effect != Unclear && !slices.ContainsFunc(w.found, func(o outcome) bool { return !alike(o) }) {
-		return Ruling{Effect: last.Effect, Rule: last.text, To: last.to}
+		return Ruling{Effect: last.Effect, Rule: last.text, To: last.to, Left: w.v}
 	}
-	r := Ruling{Effect: Unclear, Doubts: w.doubts}
+	r := Ruling{Effect: Unclear, Doubts: w.doubts, Left: w.v}
 	for _, o := range w.found {
 		if o.Effect != Accepts && (r.May == "" || r.MayEnd == "" && o.text != "") {
 			if r.May = o.Effect; o.text != "" {
@@ -55,6 +55,7 @@ type judge struct {
 	v      View
 	found  []outcome
 	doubts []string
+	split  bool // some packets may have gone another way than those that are followed
 	met    int
 }
 
@@ -96,6 +97,7 @@ func (w *judge) walk(name string, rules []Rule, plain bool, depth int) (returns 
 			continue
 		}
 		before := len(w.found)
+		w.split = w.split || a == Unknown && !slices.Contains(passing, r.Target)
 		ends, back := w.target(r, a, name, plain, depth)
 		returns = returns || back
 		if len(w.found) > before && (a == Unknown || r.doubt != "") || a == Unknown && back {
@@ -131,10 +133,17 @@ func (w *judge) target(r *Rule, a Answer, name string, plain bool, depth int) (e
 	case "RETURN":
 		return false, true
 	case "MARK", "CONNMARK":
-		if r.Target == "MARK" && a == Yes && r.doubt == "" && w.v.Unknown&Mark == 0 {
+		if r.Target == "MARK" && !w.split && r.doubt == "" && w.v.Unknown&Mark == 0 {
 			w.v.Mark = w.v.Mark&^r.mask ^ r.value
 		} else {
 			w.v.Unknown |= Mark
+		}
+		return false, false
+	case "CT", "NOTRACK":
+		if r.untracks && w.split {
+			w.v.Unknown |= Tracking
+		} else if r.untracks {
+			w.v.State = "UNTRACKED"
 		}
 		return false, false
 	}
@@ -151,9 +160,9 @@ func (w *judge) target(r *Rule, a Answer, name string, plain bool, depth int) (e
 // ours walks a packet through a chain of ours and reports whether it may return. Only what the chain accepts counts:
 // what it drops is followed by Trace.
 func (w *judge) ours(name string, rules []Rule, plain bool, depth int) (returns bool) {
-	sub := judge{base: w.base, v: w.v, met: w.met}
+	sub := judge{base: w.base, v: w.v, split: w.split, met: w.met}
 	returns = sub.walk(name, rules, false, depth+1)
-	w.v, w.met = sub.v, sub.met
+	w.v, w.split, w.met = sub.v, sub.split, sub.met
 	for _, o := range sub.found {
 		if o.Effect == Accepts || o.Effect == Moves {
 			w.add(Accepts, o.rule, name, false)

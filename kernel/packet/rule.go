@@ -20,6 +20,7 @@ type Rule struct {
 	onSource    bool           // a condition is about the source
 	value, mask uint32         // of MARK
 	to          netip.AddrPort // of DNAT; zero if it is not one address and port
+	untracks    bool           // connection tracking leaves the packet out
 	doubt       string         // why it is not known what the target does, "" if it is
 }
 
@@ -98,10 +99,10 @@ func (r *Rule) explain(v *View) (Answer, string) {
 
 // passing are targets behind which a packet goes on as it was, as far as rules tell.
 var passing = []string{"LOG", "NFLOG", "TRACE", "AUDIT", "TCPMSS", "CLASSIFY", "DSCP", "TOS", "CHECKSUM", "SET",
-	"CONNSECMARK", "SECMARK", "ACCT", "TEE", "RATEEST", "LED", "CT", "NOTRACK"}
+	"CONNSECMARK", "SECMARK", "ACCT", "TEE", "RATEEST", "LED"}
 
 // ending are targets that end a packet's way through a chain, or change what rules see of it.
-var ending = []string{"DROP", "REJECT", "DNAT", "REDIRECT", "TPROXY", "MARK", "CONNMARK"}
+var ending = []string{"DROP", "REJECT", "DNAT", "REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NOTRACK"}
 
 // Passes reports whether packets go on behind a target as they were, or leave the chain accepted. known is false for
 // the name of a chain, and of a target about which nothing is known.
@@ -209,6 +210,8 @@ func (p *parser) target(leaves bool) {
 	switch r.Target {
 	case "DNAT":
 		r.to, _ = netip.ParseAddrPort(value)
+	case "CT", "NOTRACK":
+		r.untracks = r.Target == "NOTRACK" || option == "--notrack"
 	case "MARK":
 		var err error
 		if r.value, r.mask, err = markAndMask(value); err != nil || option != "--set-xmark" {

@@ -23,7 +23,7 @@ func inState(text string) (cond, error) {
 			return cond{}, fmt.Errorf("connection state %q is not understood", s)
 		}
 	}
-	return cond{holds: func(v *View) Answer {
+	return cond{needs: Tracking, holds: func(v *View) Answer {
 		state := v.ctState()
 		switch {
 		case slices.Contains(states, state), v.translated.Proto != 0 && slices.Contains(states, "DNAT"):

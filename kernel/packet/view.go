@@ -24,7 +24,7 @@ type View struct {
 }
 
 // Field is a set of parts of a packet, or of what else a condition is about.
-type Field uint8
+type Field uint16
 
 // The fields. An address that is not valid is not known either.
 const (
@@ -35,12 +35,14 @@ const (
 	Mark
 	// HighPort: the destination's port is any one from 1024 on, as rules of nat choose them for what they masquerade.
 	HighPort
-	theNode // View.Node
-	history // what only View.draw tells
+	Tracking // what connection tracking says of it
+	theNode  // View.Node
+	history  // what only View.draw tells
 )
 
 // fieldNames are the fields in words, in their order.
-var fieldNames = []string{"source", "destination", "device", "device", "mark", "port", "node", "history"}
+var fieldNames = []string{"source", "destination", "device", "device", "mark", "port", "connection state", "node",
+	"history"}
 
 // missing returns what is not known.
 func (v *View) missing() Field {

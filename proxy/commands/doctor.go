@@ -38,7 +38,8 @@ svcproxy reads the kernel.`,
 
 func (c *doctorCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
-	fs.BoolVar(&c.probe, "probe", false, "also ask other hosts for the VIPs, by ARP and neighbour discovery")
+	fs.BoolVar(&c.probe, "probe", false,
+		"also ask other hosts for the VIPs, and connect to endpoints without a health check")
 }
 
 func (c *doctorCommand) run(ctx context.Context, _ []string) error {

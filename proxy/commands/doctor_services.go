@@ -3,8 +3,13 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -23,6 +28,9 @@ const (
 	maxHops      = 5000 // addresses of backends whose route is asked for
 	maxExplained = 200  // addresses and ports that packets are followed to
 	claimsAtOnce = 100  // VIPs that other hosts are asked for at once
+
+	maxConnected = 200 // endpoints that are connected to, at once, for at most
+	connectLimit = 2 * time.Second
 )
 
 // examine reads what depends on the services.
@@ -41,6 +49,9 @@ func (x *examination) examine(ctx context.Context, table sources.Table) {
 	}
 	defer paths.Close()
 	x.backends(paths)
+	if x.probe {
+		x.connect(ctx)
+	}
 	if x.f.Kernel == nil {
 		return
 	}
@@ -74,6 +85,43 @@ func (x *examination) backends(paths *host.Paths) {
 			}
 		}
 	}
+}
+
+// connect connects to endpoints of TCP that get connections without a health check.
+func (x *examination) connect(ctx context.Context) {
+	var closed []string
+	var mu sync.Mutex
+	var trying sync.WaitGroup
+	seen := map[netip.AddrPort]bool{}
+	for i := range x.f.Fronts.Fronts {
+		front := &x.f.Fronts.Fronts[i]
+		s := x.f.Fronts.Service(front)
+		for _, b := range x.f.Fronts.Backends(front) {
+			a := x.f.Fronts.Addr(int(front.Service), b)
+			if s.HealthCheck != nil || front.Key.Proto != kernel.TCP || x.f.Fronts.Forward(front) != sources.Masquerade ||
+				x.f.Fronts.Weight(int(front.Service), b) == 0 || seen[a] || len(seen) == maxConnected {
+				continue
+			}
+			seen[a] = true
+			trying.Go(func() {
+				conn, err := (&net.Dialer{Timeout: connectLimit}).DialContext(ctx, "tcp", a.String())
+				if err == nil {
+					conn.Close()
+					return
+				}
+				why := "no answer"
+				if errors.Is(err, syscall.ECONNREFUSED) {
+					why = "refused"
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				closed = append(closed, fmt.Sprintf("%s of %s (%s)", a, s.DisplayName(), why))
+			})
+		}
+	}
+	trying.Wait()
+	slices.Sort(closed)
+	x.f.Closed = closed
 }
 
 // foreign lists virtual servers that svcproxy neither made nor wants.

@@ -35,11 +35,11 @@ func Explain(e *Env) cli.Command {
 		Name: "explain", Args: "[tcp|udp|sctp] VIP:PORT | SERVICE",
 		Short: "show what happens to a packet, step by step, and why",
 		Long: `It follows the first packet of a connection and prints a line for each step. A line with !
-is why the packet is not served. The first and the last line are the result. With SERVICE it
-follows a packet to each address: from outside, from the node and from a backend. Rules of other
-programs that it cannot judge, such as limits and their ipsets, are a condition in these lines.
-It changes nothing and sends nothing. It needs root, or --state; for a member of the group
-svcproxy the running svcproxy answers.`,
+is why the packet is not served. The first and the last line are the result, with an "if" for what
+it cannot know: whether a backend answers that no health check covers, what other hosts do, and
+rules of other programs about limits or ipsets. With SERVICE it follows a packet to each address:
+from outside, from the node and from a backend. It changes nothing and sends nothing. It needs root,
+or --state; for a member of the group svcproxy the running svcproxy answers.`,
 		Examples: []string{"svcproxy explain 198.51.100.80:80", "svcproxy explain udp 10.96.0.10:53 --from 192.0.2.7",
 			"svcproxy explain web"},
 		Exits: []cli.Exit{
@@ -217,8 +217,7 @@ func (c *explainCommand) facts(ctx context.Context, q explain.Question) (f expla
 	return f, paths.Close, nil
 }
 
-// mode is the mode in use. If a daemon answers it is the daemon's, and f gets what that knows of
-// health.
+// mode is the mode in use. If a daemon answers it is the daemon's, and f gets what that knows.
 func (c *explainCommand) mode(ctx context.Context, s *daemon.Setup, f *explain.Facts) string {
 	if c.state != "" {
 		return s.Mode()
@@ -227,6 +226,6 @@ func (c *explainCommand) mode(ctx context.Context, s *daemon.Setup, f *explain.F
 	if err != nil {
 		return s.Mode()
 	}
-	f.Health = daemon.HealthOf(st)
+	daemon.Tell(f, st)
 	return st.Daemon.Mode
 }

@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
@@ -20,7 +22,8 @@ func (d *daemon) explain(ctx context.Context, q explain.Question) (explain.Resul
 	if d.listeners != nil {
 		return nil, ErrNotExplained
 	}
-	f := explain.Facts{Fronts: d.console.frontends(), Health: HealthOf(d.console.reader.Checks(ctx, nil))}
+	f := explain.Facts{Fronts: d.console.frontends()}
+	Tell(&f, d.console.reader.Checks(ctx, nil))
 	var err error
 	if f.Kernel, err = d.readKernel(ctx); err != nil {
 		return nil, err
@@ -37,23 +40,33 @@ func (d *daemon) explain(ctx context.Context, q explain.Question) (explain.Resul
 	return explain.Ask(f, q)
 }
 
-// HealthOf returns what health checks and orders made of endpoints, and which of them do not answer.
-func HealthOf(st status.Status) map[explain.Endpoint]explain.Health {
-	all := map[explain.Endpoint]explain.Health{}
+// Tell adds what a status knows: what health checks and orders made of endpoints, and which VIPs other hosts have.
+func Tell(f *explain.Facts, st status.Status) {
+	f.Health, f.Elsewhere = map[explain.Endpoint]explain.Health{}, map[netip.Addr]string{}
 	for i := range st.Services {
 		for _, e := range st.Services[i].Endpoints {
 			if proto, err := kernel.ParseProto(e.Protocol); err == nil && e.Health != nil {
-				all[explain.Endpoint{Proto: proto, Addr: e.Address}] = explain.Health{Text: e.Health.Text, Down: e.Health.Down()}
+				f.Health[explain.Endpoint{Proto: proto, Addr: e.Address}] = explain.Health{Text: e.Health.Text,
+					Up: e.Health.Last != nil && e.Health.Last.Good, Down: e.Health.Down()}
 			}
 		}
 	}
 	for _, c := range st.Conditions {
 		if c.Kind == condition.Silent {
 			e := explain.Endpoint{Proto: kernel.TCP, Addr: answers.EndpointOf(c.Subject)}
-			h := all[e]
+			h := f.Health[e]
 			h.Silent = c.Text
-			all[e] = h
+			f.Health[e] = h
 		}
 	}
-	return all
+	for _, a := range st.Announced {
+		if a.Moved && a.Link == "" {
+			f.Elsewhere[a.Address] = "keepalived has it on another node"
+		}
+	}
+	for _, c := range st.Conflicts {
+		if by, taken := strings.CutPrefix(c.Text, c.Address.Addr().String()+" is not bound: "); taken {
+			f.Elsewhere[c.Address.Addr()] = by
+		}
+	}
 }

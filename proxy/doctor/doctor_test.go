@@ -165,6 +165,7 @@ func TestFaults(t *testing.T) {
 		}},
 		"no route":     {"routes", "10.2.0.1 of default/web (unreachable)", func(f *Facts) { f.Backends[0].Hop.Kind = kernel.Unreachable }},
 		"no neighbour": {"routes", "10.2.0.1 of default/web on eth0", func(f *Facts) { f.Backends[0].Hop.Neighbor = "failed" }},
+		"closed port":  {"routes", "takes no connection: 10.2.0.1:80 of default/web (refused)", func(f *Facts) { f.Closed = []string{"10.2.0.1:80 of default/web (refused)"} }},
 		"no VIP":       {"vips", "lacks VIP 192.168.1.80", func(f *Facts) { f.Kernel.Routes = nil }},
 		"no virtual":   {"vips", "lacks virtual server -t 192.168.1.80:80", func(f *Facts) { f.Kernel.Virtuals = nil }},
 		"old content":  {"files", "differ from what is served: default/web", func(f *Facts) { f.Unserved = []string{"default/web"} }},

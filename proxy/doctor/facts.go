@@ -44,6 +44,9 @@ type Facts struct {
 	Unserved []string
 	// Taken lists the VIPs that another host answered for; nil if none was asked.
 	Taken []kernel.Taken
+	// Closed lists endpoints that no health check covers and that take no connection from here, with the error; nil if
+	// none was tried.
+	Closed []string
 	// Lost are the first lines of explain about addresses that no backend serves.
 	Lost []Lost
 

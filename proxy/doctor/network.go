@@ -123,6 +123,11 @@ func routes(f *Facts) []Finding {
 			"start the host, or correct its address; ip neigh shows the entry",
 			"a backend does not answer ARP or neighbour discovery: %s", few(noNeighbour))...)
 	}
+	if len(f.Closed) > 0 {
+		list = append(list, one("their share of the connections fails, and no health check takes them out",
+			"start the server or correct its port; healthCheck = \"tcp\" in the service takes out what is down",
+			"an endpoint takes no connection: %s", few(f.Closed))...)
+	}
 	return list
 }
 

@@ -134,11 +134,12 @@ type Backend struct {
 
 	silent   string // others get no answer of it, and this packet may
 	ifReply  bool   // what the reply does depends on another host
-	down     bool   // its health checks say so
+	up, down bool   // its health checks say so
 	followed bool   // the tracer followed the packet to it
 	byRules  bool   // it has no weight of its own
-	mark     uint32 // of the packet on its way to it
 	rejected bool   // Lost is by a rule that answers with an error
+	// there is the packet on its way to it, and back the reply, as rules have left them.
+	there, back known
 	// scheduler is the one that hashes, if it is known what it chooses.
 	scheduler string
 	byVIP     bool // one backend gets all packets to the VIP, and it is not known which

@@ -83,7 +83,7 @@ func (x *explainer) backends() {
 	for i := range x.a.Backends {
 		b := &x.a.Backends[i]
 		health := x.Health[Endpoint{x.key.Proto, b.Address}]
-		b.Health, b.down = health.Text, health.Down
+		b.Health, b.up, b.down = health.Text, health.Up, health.Down
 		x.way(b)
 		b.hears(health.Silent)
 		x.step(stageBackend, "%s", b.text())
@@ -175,7 +175,10 @@ func (x *explainer) way(b *Backend) {
 		w := x.verdict.Ways[at]
 		b.followed = true
 		b.Masqueraded = w.Masquerade == packet.ByMark || w.Masquerade == packet.Hairpin
-		b.Forward, b.mark = methods[w.Forward], w.Mark
+		b.Forward, b.there = methods[w.Forward], known{w.Mark, x.p.State, x.hidden}
+		if x.p.State != "" {
+			b.back.hidden = packet.Tracking
+		}
 		if w.Fate != packet.Balanced {
 			b.Lost = "the packet is " + w.Fate.String() + " on its way"
 		}
@@ -215,7 +218,7 @@ func (x *explainer) sentOnBy(b *Backend, own kernel.Hop) kernel.Hop {
 		b.Lost = name + " is 0: this node sends no packet of a client on"
 		return own
 	}
-	h, ok := x.hop(kernel.Path{Src: src, Dst: dst, In: x.p.In})
+	h, ok := x.hop(kernel.Path{Src: src, Dst: dst, In: x.p.In, Mark: b.there.mark})
 	switch {
 	case !ok || h.Kind == kernel.Forged: // the step about the arrival says so
 		return own

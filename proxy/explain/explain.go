@@ -20,13 +20,19 @@ func Explain(f Facts, p packet.Packet) Answer {
 	}
 	x.front = f.front(x.key)
 	x.firewall = packet.NewFirewall(&x.Kernel)
-	v, err := packet.Trace(f.Kernel.State, x.node(), p)
-	x.verdict = v
+	var err error
+	x.verdict, err = packet.Trace(f.Kernel.State, x.node(), p)
 	x.tracking()
-	x.arrival()
 	if p.In != "" {
 		x.comesIn()
 	}
+	if x.p != p { // rules of others marked it, or took it out of connection tracking
+		x.key = f.keyOf(x.p)
+		x.front = f.front(x.key)
+		x.verdict, err = packet.Trace(f.Kernel.State, x.node(), x.p)
+	}
+	v := x.verdict
+	x.arrival()
 	before, after := split(v.Path())
 	x.rules(before)
 	if err != nil {
@@ -61,7 +67,7 @@ func (f *Facts) keyOf(p packet.Packet) kernel.VirtualKey {
 // explainer makes one Answer.
 type explainer struct {
 	Facts
-	p       packet.Packet
+	p       packet.Packet     // as rules of others have left it
 	key     kernel.VirtualKey // at which a virtual server would get the packet
 	front   *frontend.Front   // at key; nil if there is none
 	verdict packet.Verdict
@@ -69,6 +75,7 @@ type explainer struct {
 	// firewall is the rules of other programs, and doubts are those of them that cannot be judged.
 	firewall *packet.Firewall
 	doubts   []doubt
+	hidden   packet.Field // what is not known of p any more
 	// unanswered: neighbours do not learn from this node where the destination is.
 	unanswered bool
 	onePacket  bool           // the virtual server balances each datagram alone
@@ -127,18 +134,7 @@ func (x *explainer) tracking() {
 func (x *explainer) arrival() {
 	dst := x.p.Dst.Addr()
 	if x.p.In != "" {
-		h, ok := x.hop(kernel.Path{Src: x.p.Src.Addr(), Dst: dst, In: x.p.In})
-		if ok && h.Kind == kernel.Forged {
-			x.wrong(stageRoute, "the kernel does not expect %s at %s: its own route to it leaves elsewhere", x.p.Src.Addr(),
-				x.p.In)
-			x.end(Dropped, fmt.Sprintf("dropped by the kernel's check of sources (rp_filter): %s should not come in by %s",
-				x.p.Src.Addr(), x.p.In))
-		}
-		if ok && (h.Kind == kernel.Prohibited || h.Kind == kernel.Blackhole) {
-			x.wrong(stageRoute, "a route or routing rule of this node stops %s to %s (%s)", x.p.Src.Addr(), dst, h.Kind)
-			x.end(Dropped, fmt.Sprintf("dropped by a route or routing rule: %s from %s by %s is %s", dst, x.p.Src.Addr(), x.p.In,
-				h.Kind))
-		}
+		x.routed(x.p.Src.Addr(), dst)
 	}
 	by := x.local(dst)
 	if by == "" {
@@ -151,12 +147,44 @@ func (x *explainer) arrival() {
 	}
 }
 
+// routed reports whether the kernel takes a packet in, by its source, routes and routing rules.
+func (x *explainer) routed(src, dst netip.Addr) {
+	h, ok := x.hop(kernel.Path{Src: src, Dst: dst, In: x.p.In, Mark: x.mark()})
+	switch own := x.local(src); {
+	case own != "" && dst.Is4(): // whatever rp_filter is
+		x.wrong(stageRoute, "the source %s is this node's: %s", src, own)
+		x.end(Dropped, fmt.Sprintf("dropped by the kernel: its source %s is an address of this node (%s), and it comes in "+
+			"by %s", src, own, x.p.In))
+	case !ok:
+	case h.Kind == kernel.Forged:
+		x.wrong(stageRoute, "the kernel does not expect %s at %s: its own route to it leaves elsewhere", src, x.p.In)
+		x.end(Dropped, fmt.Sprintf("dropped by the kernel's check of sources (rp_filter): %s should not come in by %s", src,
+			x.p.In))
+	case h.Kind == kernel.Prohibited, h.Kind == kernel.Blackhole:
+		x.wrong(stageRoute, "a route or routing rule of this node stops %s to %s (%s)", src, dst, h.Kind)
+		x.end(Dropped, fmt.Sprintf("dropped by a route or routing rule: %s from %s by %s is %s", dst, src, x.p.In, h.Kind))
+	}
+}
+
+// mark is the packet's when it is routed, and at hook input: rules of ours at hook prerouting may have given it one.
+func (x *explainer) mark() uint32 {
+	if ways := x.verdict.Ways; len(ways) > 0 {
+		return ways[0].Mark
+	}
+	return x.p.Mark
+}
+
 func (x *explainer) notLocal(dst netip.Addr) {
 	way := ""
 	if h, ok := x.hop(kernel.Path{Dst: dst}); ok {
 		if way = ", it leaves by " + h.Link; h.Kind != kernel.Unicast {
 			way = ", and no route leads there"
 		}
+	}
+	if by := x.Elsewhere[dst]; by != "" && x.p.In != "" {
+		x.wrong(stageRoute, "%s is not local%s: %s", dst, way, by)
+		x.end(Forwarded, fmt.Sprintf("not served: %s is not on this node: %s", dst, by))
+		return
 	}
 	if x.front != nil && x.front.Traits.Has(frontend.Bound) {
 		x.wrong(stageRoute, "%s is not local%s; service %s wants it here", dst, way, x.service(x.front).DisplayName())
@@ -185,6 +213,9 @@ func (x *explainer) answers(dst netip.Addr) {
 		x.unanswered = true
 	}
 }
+
+// asks has how hosts of a family ask for each other's addresses.
+var asks = map[kernel.Family]string{kernel.IPv4: "ARP", kernel.IPv6: "neighbour discovery"}
 
 // arpIgnore is the larger of the values for all links and for the link that the packet
 // comes in by, as the kernel has it.

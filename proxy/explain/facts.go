@@ -16,6 +16,9 @@ type Facts struct {
 	Fronts *frontend.Frontends
 	// Health is what health checks and the operator's orders made of endpoints; nil without a daemon that answers.
 	Health map[Endpoint]Health
+	// Elsewhere says of VIPs that another host has who has them, by what svcproxy knows: another host answered, or
+	// keepalived gave them to the other node of a pair.
+	Elsewhere map[netip.Addr]string
 	// Network is nil for a kernel that is known from a text alone.
 	Network Network
 	// Connection returns what the kernel keeps of a client's connection; nil if it is not known.
@@ -37,6 +40,7 @@ type Endpoint struct {
 // Health is what health checks and the operator's orders made of an endpoint.
 type Health struct {
 	Text string // in words
+	Up   bool   // it answered the last of its checks
 	Down bool   // it does not answer its checks; in a panic it gets connections nevertheless
 	// Silent says that nothing comes back from it to its clients; "" if something does, or it is not known.
 	Silent string

@@ -20,15 +20,33 @@ type ends struct {
 	packet.Ruling
 }
 
+// known is what rules of others may change of a packet: its mark, what connection tracking says of it, and what is not
+// known of these.
+type known struct {
+	mark   uint32
+	state  string
+	hidden packet.Field
+}
+
+func (k *known) of(v packet.View) packet.View {
+	v.Mark, v.State, v.Unknown = k.mark, k.state, v.Unknown|k.hidden
+	return v
+}
+
 // passes asks the base chains at a hook about a packet that comes in, or leaves, by a device. What may end its way adds
-// a step, and a condition: whose is "it" or "its replies".
-func (x *explainer) passes(hook, link, what, whose string, v packet.View, s side) ends {
-	v = x.ofAny(v)
+// a step, and a condition: whose is "it" or "its replies". It notes in k what they change.
+func (x *explainer) passes(hook, link, what, whose string, v packet.View, s side, k *known) ends {
+	v = x.ofAny(k.of(v))
 	for _, b := range x.firewall.At(hook, x.key.Family(), link) {
 		if s == before && b.Priority > packet.NATPriority || s == behind && b.Priority <= packet.NATPriority {
 			continue
 		}
-		switch r := b.Judge(v); r.Effect {
+		r := b.Judge(v)
+		if b.Table() != "nat" { // there are rules of ours, which Trace follows
+			v = r.Left
+			*k = known{v.Mark, v.State, v.Unknown & (packet.Mark | packet.Tracking)}
+		}
+		switch r.Effect {
 		case packet.Accepts:
 		case packet.Unclear:
 			if r.MayEnd == "" {
@@ -140,7 +158,15 @@ func (x *explainer) received(hook string) {
 			v.Unknown |= packet.In
 		}
 	}
-	if e := x.passes(hook, x.p.In, x.key.String(), "it", v, x.side(before, hook)); e.Base != nil {
+	k := known{x.p.Mark, x.p.State, x.hidden}
+	if hook == "input" {
+		k.mark = x.mark()
+	}
+	e := x.passes(hook, x.p.In, x.key.String(), "it", v, x.side(before, hook), &k)
+	if hook != "input" {
+		x.p.Mark, x.p.State, x.hidden = k.mark, k.state, k.hidden
+	}
+	if e.Base != nil {
 		x.ended(e)
 	}
 }
@@ -171,22 +197,29 @@ func (x *explainer) ended(e ends) {
 	}
 }
 
-// elsewhere calls a function for each backend that may get the packet and is not on this node.
-func (x *explainer) elsewhere(do func(*Backend)) {
+// leg is one direction of the way between this node and backends, in words. here: they are on this node.
+type leg struct {
+	what, its, whose string
+	reply, here      bool
+}
+
+var (
+	there = leg{what: "what goes to", its: "what goes there", whose: "it"}
+	back  = leg{what: "replies of", its: "its replies", whose: "its replies", reply: true}
+	ours  = leg{what: "replies of", its: "its replies", whose: "its replies", reply: true, here: true}
+)
+
+// each calls a function for each backend of a leg that may get the packet.
+func (x *explainer) each(l leg, do func(*Backend)) {
 	for i := range x.a.Backends {
-		if b := &x.a.Backends[i]; b.Usable && b.Lost == "" && x.local(b.Address.Addr()) == "" {
+		if b := &x.a.Backends[i]; b.Usable && b.Lost == "" && (x.local(b.Address.Addr()) != "") == l.here {
 			do(b)
 		}
 	}
 }
 
-// leg is one direction of the way between this node and a backend, in words.
-type leg struct{ what, its, whose string }
-
-var (
-	there = leg{"what goes to", "what goes there", "it"}
-	back  = leg{"replies of", "its replies", "its replies"}
-)
+// leaves are the hooks of what leaves by a device, which may be a bridge.
+var leaves = []string{"postrouting", "bridge-output", "bridge-postrouting", "egress"}
 
 // leaving asks the base chains behind the virtual server: the packet passes them on its way to a backend elsewhere,
 // and the reply on its way back.
@@ -194,38 +227,48 @@ func (x *explainer) leaving() {
 	if x.verdict.Fate != packet.Balanced {
 		return
 	}
-	hooks := []string{"prerouting", "forward", "postrouting", "egress"}
+	hooks := []string{"prerouting", "forward"}
 	if x.served() || x.p.In == "" {
-		hooks = []string{"output", "postrouting", "egress"}
+		hooks = []string{"output"}
 	}
-	for _, hook := range hooks {
+	for _, hook := range slices.Concat(hooks, leaves) {
 		x.between(there, hook, x.side(behind, hook))
 	}
-	x.between(back, "ingress", all)
+	for _, hook := range []string{"ingress", "bridge-prerouting", "bridge-input"} {
+		x.between(back, hook, all)
+	}
 	x.between(back, "prerouting", before)
 	x.between(back, "prerouting", behind)
-	hooks = []string{"forward", "postrouting", "egress"}
 	if x.p.In == "" {
-		hooks = []string{"input"}
+		x.between(back, "input", all)
+		return
 	}
-	for _, hook := range hooks {
+	x.between(back, "forward", all)
+	x.between(ours, "output", all)
+	for _, hook := range leaves {
 		x.between(back, hook, all)
+		x.between(ours, hook, all)
 	}
 }
 
-// between asks the base chains at a hook about a packet to, or a reply of, each backend elsewhere.
+// between asks the base chains at a hook about a packet to, or a reply of, each backend of a leg.
 func (x *explainer) between(l leg, hook string, s side) {
 	var left ends // the one whose policy ends the way of some
 	var lost []string
-	x.elsewhere(func(b *Backend) {
+	x.each(l, func(b *Backend) {
 		if l == back && b.Forward != "" {
 			return // replies go past this node
 		}
 		v, link := x.toBackend(b, hook)
-		if l == back {
+		k := &b.there
+		if l.reply {
 			v, link = x.replyAt(b, hook, s)
+			k = &b.back
 		}
-		e := x.passes(hook, link, l.what+" "+b.Address.String(), l.whose, v, s)
+		if strings.HasPrefix(hook, "bridge-") && !x.bridged(link) {
+			return
+		}
+		e := x.passes(hook, link, l.what+" "+b.Address.String(), l.whose, v, s, k)
 		b.rejected = l == there && e.Effect == packet.Rejects
 		switch {
 		case e.Base == nil:
@@ -247,7 +290,7 @@ func (x *explainer) between(l leg, hook string, s side) {
 // or leaves.
 func (x *explainer) toBackend(to *Backend, hook string) (v packet.View, link string) {
 	v, link = x.view(x.p.Src, to.Address, "", to.Link), to.Link
-	if v.Mark = to.mark; hook == "prerouting" || hook == "forward" {
+	if hook == "prerouting" || hook == "forward" {
 		v.In = x.p.In
 	}
 	if hook == "prerouting" {
@@ -256,20 +299,24 @@ func (x *explainer) toBackend(to *Backend, hook string) (v packet.View, link str
 	if to.Forward != "" {
 		v.Unknown |= packet.Destination
 	}
+	if strings.HasPrefix(hook, "bridge-") { // its port is not known
+		v.Unknown |= packet.Out
+	}
 	return v, link
 }
 
 // replyAt is a reply of a backend as the chains at a hook see it, and the device by which it comes in, or leaves.
 // Its destination was masqueraded until rules of nat undo that at hook prerouting, and its source is that of the
-// backend until it leaves.
+// backend until it leaves, or IPVS changes it at hook output.
 func (x *explainer) replyAt(from *Backend, hook string, s side) (v packet.View, link string) {
-	comesIn, back := hook == "prerouting" || hook == "ingress", ""
+	comesIn, back := slices.Contains([]string{"ingress", "bridge-prerouting", "bridge-input", "prerouting"}, hook), ""
 	if !comesIn && x.p.Src.IsValid() {
 		back = x.linkTo(x.p.Src.Addr())
 	}
 	v = x.view(from.Address, x.p.Src, from.Link, back)
-	v.Reply = true
-	if v.In == "" {
+	if v.Reply = true; from.Link == "lo" {
+		v.In = ""
+	} else if v.In == "" || strings.HasPrefix(hook, "bridge-") {
 		v.Unknown |= packet.In
 	}
 	masked := comesIn && s != behind && from.Masqueraded
@@ -279,10 +326,11 @@ func (x *explainer) replyAt(from *Backend, hook string, s side) (v packet.View, 
 	if masked {
 		v.Dst = netip.AddrPortFrom(from.Source, 0)
 	}
-	if hook == "postrouting" || hook == "egress" {
+	leaving := slices.Contains(leaves, hook)
+	if leaving || hook == "output" {
 		v.Unknown |= packet.Source
 	}
-	if hook == "egress" {
+	if leaving {
 		return v, back
 	}
 	return v, from.Link

@@ -68,9 +68,7 @@ func (x *explainer) reply(b *Backend) {
 			"drops it",
 			backend, client, x.direct(backend, client))
 		b.Lost = "its reply does not pass this node"
-	case b.Active > 0:
-		b.Reply = "passes this node: connections are established"
-	default:
+	default: // connections that IPVS counts as active may be waiting for their first reply
 		b.Reply = x.asRouted(b)
 		b.ifReply = true
 	}
@@ -149,10 +147,10 @@ func (x *explainer) unroutable(b *Backend, here bool) string {
 	}
 	var ways []kernel.Path
 	if b.Link != "" {
-		ways = append(ways, kernel.Path{Src: b.Address.Addr(), Dst: client, In: b.Link})
+		ways = append(ways, kernel.Path{Src: b.Address.Addr(), Dst: client, In: b.Link, Mark: b.back.mark})
 	}
 	if vip := x.p.Dst.Addr(); x.served() && x.local(vip) != "" { // the kernel refuses to tell of any other source
-		ways = append(ways, kernel.Path{Src: vip, Dst: client})
+		ways = append(ways, kernel.Path{Src: vip, Dst: client, Mark: b.back.mark})
 	}
 	for _, q := range ways {
 		switch h, ok := x.hop(q); {

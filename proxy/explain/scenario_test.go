@@ -57,6 +57,9 @@ func scenario(t *testing.T, path string) {
 			facts.Network = parseNetwork(t, text)
 		case "health":
 			facts.Health = parseHealth(t, text)
+		case "elsewhere":
+			vip, who, _ := strings.Cut(strings.TrimSpace(text), " ")
+			facts.Elsewhere = map[netip.Addr]string{netip.MustParseAddr(vip): who}
 		case "order":
 			facts.Order = func(kernel.VirtualKey) (list []netip.AddrPort, err error) {
 				for _, word := range strings.Fields(text) {
@@ -188,7 +191,7 @@ func parseHealth(t *testing.T, text string) map[explain.Endpoint]explain.Health 
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := explain.Health{Text: words[2], Down: strings.HasPrefix(words[2], "down ")}
+		h := explain.Health{Text: words[2], Up: strings.HasPrefix(words[2], "up "), Down: strings.HasPrefix(words[2], "down ")}
 		if silent, ok := strings.CutPrefix(words[2], "silent: "); ok {
 			h = explain.Health{Silent: silent}
 		}

@@ -32,7 +32,7 @@ func (x *explainer) conclude() {
 
 // balanced is the sentence for a packet that backends get, or lose.
 func (x *explainer) balanced() {
-	var works, lost, holders, unproven []string
+	var works, lost, holders, unproven, quiet []string
 	why, depends, silent, down := "", false, false, true
 	fate, word := Refused, "refused"
 	for _, b := range x.a.Backends {
@@ -49,15 +49,18 @@ func (x *explainer) balanced() {
 		default:
 			works = append(works, b.share())
 			depends, silent, down = depends || b.ifReply, silent || x.silent(&b), down && b.down
-			if b.silent != "" {
-				unproven = append(unproven, fmt.Sprintf("%s answers (%s)", b.Address, b.silent))
+			switch {
+			case b.silent != "":
+				quiet = append(quiet, fmt.Sprintf("%s answers (%s)", b.Address, b.silent))
+			case !b.up && !b.down:
+				unproven = append(unproven, b.Address.String())
 			}
 			if b.Forward != "" && !slices.Contains(holders, b.holder()) {
 				holders = append(holders, b.holder())
 			}
 		}
 	}
-	conditions := append(x.conditions(depends, holders), unproven...)
+	conditions := slices.Concat(x.answer(unproven, len(works)), quiet, x.conditions(depends, holders))
 	for _, d := range x.doubts {
 		conditions = append(conditions, d.String())
 	}
@@ -83,16 +86,41 @@ func (x *explainer) balanced() {
 		x.end(Partly, fmt.Sprintf("%s; lost at %s: %s", text, sources.Few(lost, 4), why))
 		return
 	}
-	if len(x.doubts) > 0 || len(unproven) > 0 || down {
+	if len(x.doubts)+len(quiet) > 0 || down {
 		x.end(Unsure, text)
 	}
 	x.end(Served, text)
 }
 
+// answer is the condition that backends answer, unless their checks say so.
+func (x *explainer) answer(unproven []string, of int) []string {
+	text := sources.Few(unproven, 3)
+	switch n := len(unproven); {
+	case n == 0:
+		return nil
+	case of == 1:
+		text = "it answers"
+	case n == of:
+		text = "they answer"
+	case n == 1:
+		text += " answers"
+	default:
+		text += " answer"
+	}
+	if x.Health != nil {
+		text += " (no health check says so)"
+	}
+	return []string{text}
+}
+
 // conditions are what other hosts must do. The holders must have the VIP.
 func (x *explainer) conditions(depends bool, holders []string) (list []string) {
-	if x.unanswered {
-		list = append(list, "another host sends its packets here")
+	switch by := x.Elsewhere[x.p.Dst.Addr()]; {
+	case by != "" && x.p.In != "":
+		list = append(list, "another host sends its packets here, as "+by)
+	case x.unanswered:
+		list = append(list, fmt.Sprintf("another host sends its packets here, as this node does not answer %s for it",
+			asks[x.key.Family()]))
 	}
 	if depends {
 		list = append(list, "replies pass this node")
@@ -260,6 +288,9 @@ func (x *explainer) nothingThere() string {
 	if x.front != nil {
 		if x.key.Mark() != 0 {
 			return fmt.Sprintf("the kernel has no virtual server %s%s", x.key, x.wanted())
+		}
+		if x.p.State == "UNTRACKED" && len(x.Kernel.Virtuals) == 0 {
+			return "rules take it out of connection tracking, and what serves it are rules of nat, which see tracked ones alone"
 		}
 		return fmt.Sprintf("the kernel has nothing at %s %s%s", x.key.Proto, x.key.AddrPort(), x.wanted())
 	}

@@ -98,7 +98,11 @@ func (f *Facts) backendOf(x *frontend.Front) string {
 // sentence sums the answers up: that about the packet that matters most, if one is not served.
 func (s Services) sentence() string {
 	worst := s.Worst()
-	if worst == Served {
+	depends := func(a Answer) bool { return strings.Contains(a.Sentence, ", if ") }
+	switch {
+	case worst == Served && slices.ContainsFunc(s.Answers, depends):
+		return "served: every packet below, if what its line says holds"
+	case worst == Served:
 		return "served: every packet below"
 	}
 	i := slices.IndexFunc(s.Answers, func(a Answer) bool { return a.Fate == worst })

@@ -215,6 +215,9 @@ func TestVIPOfAnotherHostIsNotAnnounced(t *testing.T) {
 	must(t, n.Serve(onTheLink+clusterIP("other", "10.96.0.20", allV4)))
 	must(t, n.Start())
 	n.eventually(t, patience, "status", "192.0.2.80 (web): not announced: not taken over: another host, ", "2001:db8::80 (web): not announced: not taken over")
+	if a := n.explain(t, "192.0.2.80:80", "--from", "192.0.2.77", "--in", "uplink"); !strings.HasPrefix(a.Sentence, "not served: 192.0.2.80 is not on this node: another host, ") {
+		t.Errorf("explain: %s", a.Sentence)
+	}
 	n.announces(t, "another host has the VIPs")
 	n.take(t, "del")
 	n.announces(t, "it gave them up", "2001:db8::80 100", "192.0.2.80 100")

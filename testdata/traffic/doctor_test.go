@@ -174,7 +174,7 @@ func (n node) networkFaults(t *testing.T) []nodeFault {
 		return func() { f := strings.Fields(words); n.tool(t, f[0], f[1:]...) }
 	}
 	gate := func() {
-		n.feed(t, "table inet fw { chain gate { type filter hook input priority 0; policy drop; tcp dport 22 accept; icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept; ip protocol icmp accept; ct state established accept; }; }\n", "nft", "-f", "-")
+		n.feed(t, "table inet fw { chain gate { type filter hook input priority 0; policy drop; iifname { lo, pod1, pod2, pod3 } accept; tcp dport 22 accept; icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept; ip protocol icmp accept; ct state established accept; }; }\n", "nft", "-f", "-")
 	}
 	var limit string
 	flood, calm := n.strayPackets(t)
@@ -194,11 +194,13 @@ func (n node) networkFaults(t *testing.T) []nodeFault {
 		{name: "MTU of a tunnel", check: "mtu", text: "pod3 (1400", come: tool("ip link set pod3 mtu 1400"), gone: tool("ip link set pod3 mtu 1500")},
 		{name: "duplicate VIP", check: "duplicate", text: "answers for the VIP 192.0.2.80", args: []string{"--probe"},
 			come: func() { must(t, n.Client.IP("addr add 192.0.2.80/32 dev eth0")) }, gone: func() { must(t, n.Client.IP("addr del 192.0.2.80/32 dev eth0")) }},
-		{name: "firewall of nft", check: "firewall", text: "nftables inet fw gate: no rule accepts", come: gate, gone: tool("nft delete table inet fw"), more: true},
+		{name: "firewall of nft", check: "firewall", text: "nftables inet fw gate: no rule accepts -t 192.0.2.80:80", come: gate, gone: tool("nft delete table inet fw"), more: true},
 		{name: "firewall of iptables", check: "firewall", text: "iptables filter INPUT: no rule accepts", come: tool("iptables -P INPUT DROP"), gone: tool("iptables -P INPUT ACCEPT"), more: true},
 		{name: "firewall of iptables-legacy", check: "firewall", text: "iptables-legacy filter FORWARD: no rule accepts", come: tool("iptables-legacy -P FORWARD DROP"), gone: tool("iptables-legacy -P FORWARD ACCEPT"), more: true, foreign: true},
 		{name: "no route", check: "routes", text: "10.2.1.10 of ", come: tool("ip route add unreachable 10.2.1.10"), gone: tool("ip route del unreachable 10.2.1.10")},
 		{name: "rule of routing", check: "packets", text: "no route from 10.2.1.10 to", come: tool("ip rule add from 10.2.1.0/24 prohibit"), gone: tool("ip rule del from 10.2.1.0/24 prohibit"), more: true},
+		{name: "a port is closed, and nothing checks it", check: "routes", text: "takes no connection: 10.2.1.10:7000 of one (refused)", args: []string{"--probe"},
+			come: tool("iptables -A OUTPUT -d 10.2.1.10 -p tcp --dport 7000 -j REJECT --reject-with tcp-reset"), gone: tool("iptables -D OUTPUT -d 10.2.1.10 -p tcp --dport 7000 -j REJECT --reject-with tcp-reset"), more: true},
 		{name: "no neighbour", check: "routes", text: "does not answer ARP", come: tool("ip neigh replace 10.2.1.10 dev pod1 nud failed"), gone: tool("ip neigh flush dev pod1")},
 	}
 }

@@ -10,8 +10,7 @@ import (
 // iptables and at every hook of nftables. What cannot be judged is a condition there.
 func TestExplainLooksEverywhere(t *testing.T) {
 	n := newNode(t, "")
-	n.start(t, clusterIP("one", "10.96.0.30", `["10.2.1.10"]`))
-	must(t, n.Stop())
+	n.startWays(t)
 	if n.legacy(t) {
 		t.Skip("legacy tables are another program's only where svcproxy uses those of nftables")
 	}
@@ -33,6 +32,7 @@ func TestExplainLooksEverywhere(t *testing.T) {
 		{name: "rule about the address behind ours", come: "prerouting", nft: "tcp dport 80 drop", want: "served", says: "10.2.1.10:7000"},
 		{name: "rule about the backend behind ours", come: "prerouting", nft: "ip daddr 10.2.1.10 tcp dport 7000 drop", want: "dropped", says: "gate at hook prerouting"},
 		{name: "default drop with another link", come: "prerouting", nft: "iifname != { lo, pod1, pod2, pod3 } ct state new tcp dport { 80, 443, 7000 } drop", want: "dropped", says: "gate at hook prerouting"},
+		{name: "default drop with other sources", come: "prerouting", nft: "ip saddr != 203.0.113.0/24 tcp dport 7000 drop", want: "dropped", says: "gate at hook prerouting"},
 		{name: "verdict map", come: "prerouting", nft: "tcp dport vmap { 22 : accept, 6999-7001 : drop }", want: "dropped", says: "gate at hook prerouting"},
 		{name: "set of sources", come: "prerouting", nft: "ip saddr { 10.0.0.0/8, 192.0.2.0-192.0.2.255, 198.51.100.7 } tcp dport 7000 reject with tcp reset", want: "refused", says: "gate at hook prerouting"},
 		{name: "state that no packet has", come: "prerouting", nft: "ct state invalid drop; ct state vmap { established : accept, related : accept, untracked : drop }", want: "served", says: "10.2.1.10:7000"},
@@ -41,9 +41,12 @@ func TestExplainLooksEverywhere(t *testing.T) {
 		{name: "no forwarding where it comes in", come: "sysctl -qw net.ipv4.conf.uplink.forwarding=0", gone: "sysctl -qw net.ipv4.conf.uplink.forwarding=1", want: "dropped", says: "net.ipv4.conf.uplink.forwarding is 0"},
 		{name: "a rule that cannot be judged", come: "prerouting", nft: "tcp dport 7000 limit rate over 100/second drop", want: "unsure", says: "nftables inet fw gate accepts it (1 rule it cannot judge)"},
 	}
-	for _, f := range list {
-		t.Run(f.name, func(t *testing.T) { n.meets(t, one, f) })
+	for _, f := range append(list, moreFaults...) {
+		if f.mode == "" || f.mode == modeOf(t) {
+			t.Run(f.name, func(t *testing.T) { n.meets(t, one, f) })
+		}
 	}
+	n.gateway(t, one)
 	n.asked(t, one)
 	n.named(t)
 }

@@ -68,7 +68,7 @@ func TestDirectRoutingOverAGateway(t *testing.T) {
 	if a := ask(t, n.Client, "tcp", vip.String()); a.Backend != "pod2" {
 		t.Errorf("with the gateway pod2 %s answers", a.Backend)
 	}
-	if a := n.explain(t, vip.String(), "--from", n.Client.Addr(vip.Addr()).String()); !strings.Contains(a.Sentence, "if the gateway 10.2.2.10 has 198.51.100.80") {
+	if a := n.explain(t, vip.String(), "--from", n.Client.Addr(vip.Addr()).String()); !strings.Contains(a.Sentence, "the gateway 10.2.2.10 has 198.51.100.80") {
 		t.Errorf("explain: %s", a.Sentence)
 	}
 	if out, _, err := n.Command("doctor"); err != nil || !strings.Contains(out, "which must have the VIPs itself: 10.2.1.10 of web behind 10.2.2.10") {

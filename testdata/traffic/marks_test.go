@@ -58,6 +58,7 @@ func TestFirewallMarks(t *testing.T) {
 		t.Error("a port behind the range is open")
 	}
 	n.wantExplained(t, "--mark", "7", "10.96.0.20:7000")
+	n.wantExplained(t, "10.96.0.20:7000") // the rules say which mark
 	n.serve(t, web)
 	if out := n.tool(t, "ipvsadm", "-Ln"); strings.Count(out, "FWM") != 1 || !strings.Contains(out, "FWM  9 ") {
 		t.Errorf("want the mark of the other program alone:\n%s", out)
