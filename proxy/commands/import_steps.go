@@ -23,19 +23,21 @@ type onLink struct {
 
 // takeover is what svcproxy takes over on this machine.
 type takeover struct {
-	from     convert.Format
-	vrrp     *convert.VRRP // keepalived moves addresses, too, and goes on with that
-	conf     string        // the file that was written for it; "" if none was
-	settings string        // svcproxy.toml
-	tables   []string      // that it has
-	announce config.Announce
-	vips     []onLink // those of the services that are on links of this machine, other than device
-	device   string   // where svcproxy binds them
+	from      convert.Format
+	vrrp      *convert.VRRP // keepalived moves addresses, too, and goes on with that
+	conf      string        // the file that was written for it; "" if none was
+	settings  string        // svcproxy.toml
+	tables    []string      // that it has
+	announce  config.Announce
+	strictARP bool     // svcproxy.toml has it
+	vips      []onLink // those of the services that are on links of this machine, other than device
+	device    string   // where svcproxy binds them
 }
 
 // of takes what the steps depend on from this machine.
 func (t *takeover) of(l config.Loaded, settings string, services []sources.Service) {
 	t.settings, t.announce, t.device = settings, l.Config.Announce, l.Config.Names().Device
+	t.strictARP = l.Config.IPVS.StrictARP
 	if t.announce.File == "" {
 		t.announce.File = "/run/svcproxy/announced"
 	}
@@ -130,15 +132,30 @@ func (t takeover) besideVRRP() []string {
 
 // announces writes into svcproxy.toml what keepalived follows, unless it is there.
 func (t takeover) announces() []string {
-	if t.announce.Mode == announce.VRRP {
-		return nil
+	var commands, keys []string
+	if !t.strictARP {
+		commands = append(commands, t.sets("ipvs", "strictARP = true"))
 	}
-	arp, follow, why := "strictARP = true", fmt.Sprintf(`mode = "vrrp"\nfile = %q`, t.announce.File), ""
-	if t.vrrp.Quorum {
-		follow += fmt.Sprintf(`\nvipPriority = %d`, vipPriority(t.vrrp.Priority))
+	if t.announce.Mode != announce.VRRP {
+		keys = append(keys, `mode = "vrrp"`, fmt.Sprintf("file = %q", t.announce.File))
+	}
+	why := ""
+	if n := vipPriority(t.vrrp.Priority); t.vrrp.Quorum && t.announce.VIPPriority < n {
+		keys = append(keys, fmt.Sprintf("vipPriority = %d", n))
 		why = "  # vipPriority: the same on both nodes, and more than their priorities differ"
 	}
-	return []string{t.sets("ipvs", arp) + "; " + t.sets("announce", follow) + why}
+	var steps []string
+	switch {
+	case len(keys) == 0:
+	case slices.Contains(t.tables, "announce"): // it may have these keys
+		steps = []string{fmt.Sprintf("# set in [announce] of %s: %s%s", t.settings, strings.Join(keys, ", "), why)}
+	default:
+		commands = append(commands, t.sets("announce", strings.Join(keys, `\n`))+why)
+	}
+	if len(commands) > 0 {
+		steps = append([]string{strings.Join(commands, "; ")}, steps...)
+	}
+	return steps
 }
 
 // sets returns a command that sets keys of a table in svcproxy.toml. They have no apostrophe.

@@ -72,7 +72,7 @@ func TestTakeOver(t *testing.T) {
 		},
 		{
 			"a backup node that follows a file already", takeover{
-				from: convert.Keepalived, vrrp: &convert.VRRP{}, announce: config.Announce{Mode: announce.VRRP, File: "/run/lost"}, device: "vips0",
+				from: convert.Keepalived, vrrp: &convert.VRRP{}, announce: config.Announce{Mode: announce.VRRP, File: "/run/lost"}, strictARP: true, device: "vips0",
 			},
 			[]string{
 				"# write /etc/keepalived/keepalived.conf.vrrp: keepalived.conf without virtual servers, following /run/lost (import cannot, as it has not read all of it; " +
@@ -93,6 +93,28 @@ func TestTakeOver(t *testing.T) {
 			if !slices.Equal(x.got, x.want) {
 				t.Errorf("%s:\n%s\nwant:\n%s", c.name, strings.Join(x.got, "\n"), strings.Join(x.want, "\n"))
 			}
+		}
+	}
+}
+
+// Only what svcproxy.toml lacks is written. A table that may have the keys is not written to.
+func TestAnnounces(t *testing.T) {
+	const toml, why = "/etc/svcproxy/svcproxy.toml", "  # vipPriority: the same on both nodes, and more than their priorities differ"
+	ofPair := config.Announce{Mode: announce.VRRP, File: "/run/f", VIPPriority: 10}
+	for name, c := range map[string]struct {
+		takeover
+		want []string
+	}{
+		"all is there":       {takeover{announce: ofPair, strictARP: true, vrrp: &convert.VRRP{Priority: 150}}, nil},
+		"addresses answer":   {takeover{announce: ofPair, vrrp: &convert.VRRP{}}, []string{`printf '\n[ipvs]\nstrictARP = true\n' >>` + toml}},
+		"too little to move": {takeover{announce: ofPair, strictARP: true, tables: []string{"announce"}, vrrp: &convert.VRRP{Priority: 200, Quorum: true}}, []string{"# set in [announce] of " + toml + ": vipPriority = 110" + why}},
+		"another mode": {takeover{announce: config.Announce{Mode: announce.Routes, File: "/run/f"}, tables: []string{"announce"}, vrrp: &convert.VRRP{}}, []string{
+			`printf '\n[ipvs]\nstrictARP = true\n' >>` + toml, "# set in [announce] of " + toml + `: mode = "vrrp", file = "/run/f"`,
+		}},
+	} {
+		c.settings = toml
+		if got := c.announces(); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -198,7 +198,8 @@ func (v *virtual) keepalived(s *statement) {
 		case "persistence_engine":
 			v.noteChange(b.at, "%s: a client stays by its address", title(b))
 		case "quorum":
-			if v.quorum, err = strconv.Atoi(b.value(1)); err == nil && v.quorum != 1 {
+			v.quorum, err = strconv.Atoi(b.value(1))
+			if v.quorum = min(v.quorum, maxWeight*sources.MostEndpoints); err == nil && v.quorum != 1 {
 				v.noteChange(b.at, "%s: svcproxy serves as long as one endpoint is up", title(b))
 			}
 		case "sorry_server_lvs_method":

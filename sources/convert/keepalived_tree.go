@@ -131,7 +131,7 @@ func isDefinition(text string) bool {
 
 // uncommented returns a line up to a # or ! that begins a comment.
 func uncommented(text string) string {
-	quote, word := rune(0), false
+	quote := rune(0)
 	for i, r := range text {
 		switch {
 		case quote != 0:
@@ -140,10 +140,9 @@ func uncommented(text string) string {
 			}
 		case r == '"' || r == '\'':
 			quote = r
-		case r == '#' || r == '!' && !word:
+		case r == '#' || r == '!':
 			return text[:i]
 		}
-		word = r != ' ' && r != '\t' && r != '{' && r != '}'
 	}
 	return text
 }

@@ -60,7 +60,7 @@ func (k *keepalived) goesOn(all []*statement, whole bool) *VRRP {
 		}
 		s.write(&b, "")
 	}
-	if whole {
+	if whole && !strings.Contains(b.String(), `\`) { // what keepalived escapes is not read as keepalived does
 		r.Conf = b.String()
 	}
 	if groups > 1 && len(k.virtuals) > 0 {
@@ -141,7 +141,7 @@ func (s *statement) write(b *strings.Builder, indent string) {
 // asWord puts a word in quotes that would be several, or a brace or a comment, without them.
 func asWord(w string) string {
 	switch {
-	case w != "" && !strings.ContainsAny(w, " \t#{}\"'") && w[0] != '!':
+	case w != "" && !strings.ContainsAny(w, " \t#!{}\"'"):
 		return w
 	case strings.Contains(w, `"`):
 		return "'" + w + "'"
