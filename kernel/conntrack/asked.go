@@ -31,7 +31,7 @@ func (t *Table) TCP(family kernel.Family, waiting bool, f func(Asked)) error {
 		t.query.U32BE(attrStatusMask, seenReply)
 	}
 	t.query.End()
-	err := t.conn.Dump(&t.query, func() {}, func(p []byte) error {
+	err := t.conn.Dump(&t.query, nil, func(p []byte) error {
 		a, ok, err := decodeAsked(p)
 		if err == nil && ok {
 			f(a)

@@ -22,8 +22,9 @@ const (
 // answer by now. A client repeats its SYN after 1, 3, 7 and 15 seconds.
 const Fresh = 15 * time.Second
 
-// most bounds the connections of an endpoint that is judged: a flood fills any table.
-const most = 10_000
+// Most bounds the connections of an endpoint that is judged: a flood fills any table. A look need not have more than
+// one more.
+const Most = 10_000
 
 // Connection is one of a client with an endpoint. Two with equal values are the same one.
 type Connection struct{ Client, To netip.AddrPort }
@@ -75,7 +76,7 @@ func Judge(before Memory, l Look) (silent []Silent, now Memory) {
 	for at, seen := range l.Seen {
 		s, known := before[at]
 		n := len(seen.Waiting)
-		if n == 0 || n < leastWaiting && !s.silent || max(n, len(seen.Answered)) > most {
+		if n == 0 || n < leastWaiting && !s.silent || max(n, len(seen.Answered)) > Most {
 			continue
 		}
 		switch {

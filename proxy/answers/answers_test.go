@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 
 // What is remembered is bounded by the endpoints that may be silent, and by their connections.
 func TestMemory(t *testing.T) {
-	many := slices.Repeat([]int{1}, most+1)
+	many := slices.Repeat([]int{1}, Most+1)
 	for name, l := range map[string]Look{
 		"an endpoint that answers":            look(0, true, nil, 1),
 		"one that very many wait for":         look(0, true, many),

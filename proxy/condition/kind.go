@@ -48,7 +48,8 @@ var kinds = []row{
 	{RelayFull, "new connections wait or are reset: svcproxy has no room",
 		"raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
 	{Silent, "clients of an endpoint wait in vain: replies do not come back through this node",
-		"make this node its gateway, or set keepClientAddress = false; no firewall of it may drop clients"},
+		"start it if its host is down; else make this node its gateway, or set keepClientAddress = false; no firewall of " +
+			"it may drop clients"},
 	{CheckBlind, "a health check tells nothing: last states count",
 		"correct what the reason names on this node"},
 	{CheckLate, "health checks of a service run late: its states are old",

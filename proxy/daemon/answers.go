@@ -27,6 +27,9 @@ const (
 	manyTracked       = 10_000
 )
 
+// mostNamed bounds the services that are named with an endpoint: the subject of a condition is short.
+const mostNamed = 3
+
 // answersRest is how long an endpoint that answered nobody gets no clients, where healthCheck.passive asks for that.
 // Then it has to show again whether it answers, since nothing else would tell.
 const answersRest = 5 * time.Minute
@@ -66,6 +69,7 @@ func (d *daemon) watchAnswers(ctx context.Context) {
 // run looks until ctx ends.
 func (w *answersWatch) run(ctx context.Context) {
 	var memory answers.Memory
+	failed := false
 	out := lingering{} // nobody asks them, so nobody waits
 	for {
 		limits := w.limits()
@@ -79,14 +83,17 @@ func (w *answersWatch) run(ctx context.Context) {
 		case <-time.After(period):
 		}
 		f := w.fronts()
-		if f == nil {
+		if f == nil || limits.SynSent == 0 { // how long a client waits cannot be told
 			continue
 		}
 		l, asked, err := w.look(f, limits.SynSent, memory)
-		if err != nil {
-			w.log.Debug("looking for endpoints that do not answer", "err", err)
-			continue
+		if err != nil { // nothing is known then, so nothing is said
+			if !failed {
+				w.log.Info("endpoints that do not answer are not found at present", "err", err)
+			}
+			l, asked, memory = answers.Look{At: time.Now()}, nil, nil
 		}
+		failed = err != nil
 		var silent []answers.Silent
 		silent, memory = answers.Judge(memory, l)
 		stay, leave := silentConditions(silent, asked)
@@ -120,7 +127,11 @@ func (w *answersWatch) look(f *frontend.Frontends, synSent time.Duration, suspec
 		if !ok {
 			return
 		}
-		seen, one := l.Seen[at], answers.Connection{
+		seen := l.Seen[at]
+		if max(len(seen.Answered), len(seen.Waiting)) > answers.Most {
+			return
+		}
+		one := answers.Connection{
 			Client: c.Client, To: netip.AddrPortFrom(c.Key.Virtual.Addr, c.Key.Virtual.Port),
 		}
 		if c.Answered {
@@ -169,7 +180,7 @@ func silentConditions(silent []answers.Silent, asked map[netip.AddrPort]askedFor
 		a := asked[s.Endpoint]
 		slices.Sort(a.services)
 		c := condition.Condition{
-			Subject: s.Subject(a.services),
+			Subject: s.Subject(a.services[:min(len(a.services), mostNamed)]),
 			Text: fmt.Sprintf("it does not answer: %d connections wait for its first packet, and no new one was answered",
 				s.Waiting),
 		}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -24,6 +25,7 @@ type trackedByHand struct {
 	list        []conntrack.Asked
 	dumps, full int
 	down        map[netip.AddrPort]bool // that count as down
+	err         error                   // of each listing
 }
 
 func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(conntrack.Asked)) error {
@@ -37,7 +39,7 @@ func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(conntrack.A
 			each(c)
 		}
 	}
-	return nil
+	return t.err
 }
 
 func (t *trackedByHand) set(down map[netip.AddrPort]bool) {
@@ -113,8 +115,14 @@ func TestWatchOfAnswers(t *testing.T) {
 	}
 }
 
-// With passive a silent endpoint counts as down, and is let in again when nobody could ask it for a while.
+// With passive a silent endpoint counts as down, and is let in again when nobody could ask it for a while, even if
+// connections cannot be listed by then.
 func TestSilentEndpointsAreLetInAgain(t *testing.T) {
+	t.Run("nobody asks", func(t *testing.T) { letInAgain(t, nil) })
+	t.Run("no connection is listed", func(t *testing.T) { letInAgain(t, errors.New("too busy")) })
+}
+
+func letInAgain(t *testing.T, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		h := trackedByHand{}
 		for n := range byte(3) {
@@ -134,7 +142,7 @@ func TestSilentEndpointsAreLetInAgain(t *testing.T) {
 		after(15*time.Second, false)
 		after(45*time.Second, true)
 		h.mu.Lock()
-		h.list = nil // it gets no connections
+		h.list, h.err = nil, err // it gets no connections
 		h.mu.Unlock()
 		after(answersRest-10*time.Second, true)
 		after(20*time.Second, false)

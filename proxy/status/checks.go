@@ -102,6 +102,8 @@ func (h *ServiceHealth) count(x *health.Explained) {
 	}
 	h.Checked++
 	switch v := &x.Verdict; {
+	case x.Silent:
+		h.Down++
 	case v.Held:
 		h.Held++
 	case v.Phase.IsUp():
@@ -124,6 +126,9 @@ func (c *checks) health(x *health.Explained) *EndpointHealth {
 	}
 	h.target = x.Target
 	h.State, h.Check, h.Since, h.Reason = HealthState(v.Phase.String()), x.Target.String(), in.at(v.Changed), v.Reason
+	if x.Silent {
+		h.State, h.Reason = HealthState(health.Down.String()), "it does not answer its clients"
+	}
 	h.Run, h.Held, h.Flapping, h.Void = v.Run, v.Held, v.Flapping(), v.Voids
 	if v.Dark(c.view.Now) {
 		h.Blind = strings.TrimPrefix(v.Voided, "void: ")

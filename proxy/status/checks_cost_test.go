@@ -1,6 +1,7 @@
 package status
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -63,6 +64,25 @@ func TestHealthOfEveryEndpoint(t *testing.T) {
 			if e.Health == nil || e.Health.Text != "up 1h" {
 				t.Fatalf("%s %s: %+v", s.Name, e.Address, e.Health)
 			}
+		}
+	}
+}
+
+// An endpoint that answers no client is down where healthCheck.passive asks for that, whatever its probes say.
+func TestSilentIsDown(t *testing.T) {
+	in := checkedInput(1, 3)
+	s := in.Health.Table.Services.Slice()[0]
+	s.HealthCheck.Passive = true
+	e := s.Endpoints[1]
+	at := netip.AddrPortFrom(e.Addr, e.Ports[0].Port)
+	in.Health.Known.Silent = map[netip.AddrPort]bool{at: true}
+	st := New(in).Services[0]
+	if st.Health.Up != 2 || st.Health.Down != 1 {
+		t.Errorf("%+v", st.Health)
+	}
+	for _, e := range st.Endpoints {
+		if down := e.Address == at; down != e.Health.Down() || down && e.Health.Reason != "it does not answer its clients" {
+			t.Errorf("%+v", e.Health)
 		}
 	}
 }
