@@ -90,6 +90,7 @@ func (x *examination) backends(paths *host.Paths) {
 // connect connects to endpoints of TCP that get connections without a health check.
 func (x *examination) connect(ctx context.Context) {
 	var closed []string
+	more := false
 	var mu sync.Mutex
 	var trying sync.WaitGroup
 	seen := map[netip.AddrPort]bool{}
@@ -99,7 +100,11 @@ func (x *examination) connect(ctx context.Context) {
 		for _, b := range x.f.Fronts.Backends(front) {
 			a := x.f.Fronts.Addr(int(front.Service), b)
 			if s.HealthCheck != nil || front.Key.Proto != kernel.TCP || x.f.Fronts.Forward(front) != sources.Masquerade ||
-				x.f.Fronts.Weight(int(front.Service), b) == 0 || seen[a] || len(seen) == maxConnected {
+				x.f.Fronts.Weight(int(front.Service), b) == 0 || seen[a] {
+				continue
+			}
+			if len(seen) == maxConnected {
+				more = true
 				continue
 			}
 			seen[a] = true
@@ -110,8 +115,12 @@ func (x *examination) connect(ctx context.Context) {
 					return
 				}
 				why := "no answer"
-				if errors.Is(err, syscall.ECONNREFUSED) {
+				var errno syscall.Errno
+				switch {
+				case errors.Is(err, syscall.ECONNREFUSED):
 					why = "refused"
+				case errors.As(err, &errno): // EPERM is this node's own firewall
+					why = errno.Error()
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -120,6 +129,9 @@ func (x *examination) connect(ctx context.Context) {
 		}
 	}
 	trying.Wait()
+	if more {
+		x.lacks("endpoints without a health check", fmt.Errorf("connected to %d of them, not to all", maxConnected), "")
+	}
 	slices.Sort(closed)
 	x.f.Closed = closed
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,9 +207,9 @@ func problems(f *Facts) (list []Finding) {
 		}
 		list = append(list, one(c.Kind.Meaning(), c.Hint, "%s", text)...)
 	}
-	said := status.ConditionLines(f.Status.Conditions)
+	said, mends := status.ConditionLines(f.Status.Conditions), f.Status.Mends()
 	for _, p := range f.Status.Problems {
-		mend := f.Status.Mend(p)
+		mend := cmp.Or(mends[p], "wait until it is over")
 		switch {
 		case slices.Contains(said, p):
 			continue // above

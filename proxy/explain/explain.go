@@ -147,7 +147,7 @@ func (x *explainer) arrival() {
 	}
 }
 
-// routed reports whether the kernel takes a packet in, by its source, routes and routing rules.
+// routed notes what the kernel does with a packet that comes in, by its source, routes and routing rules.
 func (x *explainer) routed(src, dst netip.Addr) {
 	h, ok := x.hop(kernel.Path{Src: src, Dst: dst, In: x.p.In, Mark: x.mark()})
 	switch own := x.local(src); {

@@ -69,14 +69,15 @@ func problems(st *Status) []string {
 	return list
 }
 
-// Mend says what mends one of Problems.
-func (st *Status) Mend(text string) string {
+// Mends returns what mends each of Problems. A sync that takes long is not there, since it mends itself.
+func (st *Status) Mends() map[string]string {
+	mends := map[string]string{}
 	for _, p := range st.found() {
-		if p.text == text && p.mend != "" {
-			return p.mend
+		if p.mend != "" {
+			mends[p.text] = p.mend
 		}
 	}
-	return "wait until it is over" // a sync that takes long
+	return mends
 }
 
 // syncProblems adds what is wrong between the last sync and the kernel.
