@@ -61,7 +61,7 @@ func Tell(f *explain.Facts, st status.Status) {
 	}
 	for _, a := range st.Announced {
 		if a.Moved && a.Link == "" {
-			f.Elsewhere[a.Address] = "keepalived has it on another node"
+			f.Elsewhere[a.Address] = "keepalived has not given it to this node"
 		}
 	}
 	for _, c := range st.Conflicts {

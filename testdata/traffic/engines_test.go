@@ -295,7 +295,7 @@ func TestKeepalivedFollowsSvcproxy(t *testing.T) {
 	n.order(t, 0, "node drain --wait")
 	n.vipOn(t, "drained")
 	n.hasVIPs(t, "VIPs here: none (drained)")
-	if a := n.explain(t, vrrpVIP+":80"); !strings.Contains(a.Sentence, "if another host sends its packets here, as keepalived has it on another node") {
+	if a := n.explain(t, vrrpVIP+":80"); !strings.Contains(a.Sentence, "if another host sends its packets here, as keepalived has not given it to this node") {
 		t.Errorf("explain: %s", a.Sentence)
 	}
 	n.order(t, 0, "node undrain")
