@@ -122,7 +122,9 @@ func (p *HealthPorts) open(port *healthPort) {
 	}
 	server := p.newServer(port)
 	port.server, port.socket = server, l
-	p.limit.Max, p.limit.Client = maxConns, remote
+	if p.limit.Max == 0 { // later the servers read it
+		p.limit.Max, p.limit.Client = maxConns, remote
+	}
 	p.serving.Go(func() {
 		if err := server.Serve(p.limit.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			p.broken(port, server, err)
