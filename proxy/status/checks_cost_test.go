@@ -15,7 +15,7 @@ func TestHealthThatIsNotUsedCostsNothing(t *testing.T) {
 	allocs := func() float64 { return testing.AllocsPerRun(5, func() { New(in) }) }
 	without := allocs()
 	in.Health = &health.View{Now: in.Now, Table: in.Snapshot.Table}
-	if with := allocs(); with > without+1 { // the runtime allocates, too
+	if with := allocs(); with > without*1.02 { // the runtime allocates, too, the more with the race detector
 		t.Errorf("%v allocations, %v without a checker", with, without)
 	}
 	if st := New(in); st.Health != nil || st.Services[0].Health != nil || st.Services[0].Endpoints[0].Health != nil {
