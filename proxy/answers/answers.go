@@ -5,9 +5,7 @@
 package answers
 
 import (
-	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 )
 
@@ -55,17 +53,6 @@ type suspect struct {
 type Silent struct {
 	Endpoint netip.AddrPort
 	Waiting  int
-}
-
-// Subject is what the condition about the endpoint has as its subject, for the services that have it.
-func (s Silent) Subject(services []string) string {
-	return fmt.Sprintf("%s: endpoint %s", strings.Join(services, ", "), s.Endpoint)
-}
-
-// EndpointOf returns the endpoint of a subject; zero if it has none.
-func EndpointOf(subject string) netip.AddrPort {
-	at, _ := netip.ParseAddrPort(subject[strings.LastIndexByte(subject, ' ')+1:])
-	return at
 }
 
 // Judge returns the endpoints that do not answer: leastWaiting connections or more wait, no connection was answered for

@@ -75,13 +75,3 @@ func TestMemory(t *testing.T) {
 		}
 	}
 }
-
-func TestSubject(t *testing.T) {
-	s := Silent{Endpoint: endpoint}.Subject([]string{"db", "default/web"})
-	if want := "db, default/web: endpoint 10.2.1.10:8080"; s != want || EndpointOf(s) != endpoint {
-		t.Errorf("%s of %v, want %s", s, EndpointOf(s), want)
-	}
-	if at := EndpointOf(""); at.IsValid() {
-		t.Errorf("%v of none", at)
-	}
-}

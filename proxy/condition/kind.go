@@ -24,7 +24,7 @@ const (
 	RelayFull Kind = "relayFull"
 	// Unwatched: files or addresses are polled, as the kernel does not tell of changes. The subject is what is polled.
 	Unwatched Kind = "unwatched"
-	// Silent: an endpoint does not answer its clients. The subject is the service and the endpoint.
+	// Silent: an endpoint does not answer its clients. The subject is the endpoint.
 	Silent Kind = "silent"
 	// CheckLate: probes of a service wait for a place for several of their intervals. The subject is the service.
 	CheckLate Kind = "checkLate"

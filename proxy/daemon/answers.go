@@ -27,7 +27,7 @@ const (
 	manyTracked       = 10_000
 )
 
-// mostNamed bounds the services that are named with an endpoint: the subject of a condition is short.
+// mostNamed bounds the services that are named with an endpoint.
 const mostNamed = 3
 
 // answersRest is how long an endpoint that answered nobody gets no clients, where healthCheck.passive asks for that.
@@ -98,11 +98,11 @@ func (w *answersWatch) run(ctx context.Context) {
 		silent, memory = answers.Judge(memory, l)
 		stay, leave := silentConditions(silent, asked)
 		said, down := out.with(l.At, answersRest, leave), map[netip.AddrPort]bool{}
-		for _, c := range said {
-			down[answers.EndpointOf(c.Subject)] = true
+		for _, c := range said { // silentConditions made the subject
+			down[netip.MustParseAddrPort(c.Subject)] = true
 		}
 		for _, c := range stay {
-			if !down[answers.EndpointOf(c.Subject)] { // else other services still ask it
+			if !down[netip.MustParseAddrPort(c.Subject)] { // else other services still ask it
 				said = append(said, c)
 			}
 		}
@@ -180,9 +180,9 @@ func silentConditions(silent []answers.Silent, asked map[netip.AddrPort]askedFor
 		a := asked[s.Endpoint]
 		slices.Sort(a.services)
 		c := condition.Condition{
-			Subject: s.Subject(a.services[:min(len(a.services), mostNamed)]),
-			Text: fmt.Sprintf("it does not answer: %d connections wait for its first packet, and no new one was answered",
-				s.Waiting),
+			Subject: s.Endpoint.String(),
+			Text: fmt.Sprintf("it does not answer clients of %s: %d connections wait for its first packet, and no new one "+
+				"was answered", sources.Few(a.services, mostNamed), s.Waiting),
 		}
 		if a.passive {
 			leave = append(leave, c)

@@ -94,7 +94,7 @@ func TestWatchOfAnswers(t *testing.T) {
 		list   []conntrack.Asked
 		want   string
 	}{
-		"silent":             {func(*sources.Service) {}, waiting, "web: endpoint 10.2.1.10:8080: it does not answer: 3 connections wait"},
+		"silent":             {func(*sources.Service) {}, waiting, "10.2.1.10:8080: it does not answer clients of web: 3 connections wait"},
 		"two wait":           {func(*sources.Service) {}, waiting[1:], ""},
 		"one gave up":        {func(*sources.Service) {}, append(waiting[:2:2], old), ""},
 		"no service there":   {func(*sources.Service) {}, append(waiting[1:3:3], stranger), ""},

@@ -8,7 +8,6 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
-	"github.com/svcproxy/svcproxy/proxy/answers"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/explain"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -52,8 +51,8 @@ func Tell(f *explain.Facts, st status.Status) {
 		}
 	}
 	for _, c := range st.Conditions {
-		if c.Kind == condition.Silent {
-			e := explain.Endpoint{Proto: kernel.TCP, Addr: answers.EndpointOf(c.Subject)}
+		if at, err := netip.ParseAddrPort(c.Subject); err == nil && c.Kind == condition.Silent {
+			e := explain.Endpoint{Proto: kernel.TCP, Addr: at}
 			h := f.Health[e]
 			h.Silent = c.Text
 			f.Health[e] = h
