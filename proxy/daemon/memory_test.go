@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,10 +109,11 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		usual(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		resumed, done, l := 0, make(chan struct{}), make(syncs)
+		var resumed atomic.Int32
+		done, l := make(chan struct{}), make(syncs)
 		go func() {
 			defer close(done)
-			returnMemory(ctx, l, func() { resumed++ })
+			returnMemory(ctx, l, func() { resumed.Add(1) })
 		}()
 		var changed time.Time
 		sync := func(garbage int) (collected bool) {
@@ -129,10 +131,10 @@ func TestMemoryIsGivenBackAtRest(t *testing.T) {
 			return collections() > before
 		}
 		debug.SetGCPercent(-1)
-		if sync(64<<20) || resumed != 0 {
+		if sync(64<<20) || resumed.Load() != 0 {
 			t.Error("collected before the loop was quiet")
 		}
-		if !atRest() || resumed == 0 {
+		if !atRest() || resumed.Load() == 0 {
 			t.Error("nothing was returned after a start")
 		}
 		if sync(4<<20) || atRest() {

@@ -199,10 +199,28 @@ func TestWatchdogIsFedByTheLoop(t *testing.T) {
 	})
 }
 
+// logText is a log that may be read while it is written.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // A loop that answers is not enough: WATCHDOG also needs a health checker that makes its checks when they are due.
 func TestWatchdogIsFedByTheHealthChecker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log logText
 		var hung atomic.Bool
 		h := &systemd{}
 		n := newNotifier(&stubLoop{now: synchronised(0, 0)}, slog.New(slog.NewTextHandler(&log, nil)), h.send, 30*time.Second)
@@ -231,7 +249,7 @@ func TestWatchdogIsFedByTheHealthChecker(t *testing.T) {
 // reason before systemd acts.
 func TestTheLogHasTheReasonBeforeSystemdActs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
+		var log logText
 		const limit = 30 * time.Second
 		n := newNotifier(&stubLoop{now: synchronised(0, 0), stuck: true}, slog.New(slog.NewTextHandler(&log, nil)), func(string) error { return nil }, limit)
 		ctx, cancel := context.WithTimeout(t.Context(), limit-time.Second)

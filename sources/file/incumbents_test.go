@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,8 +96,8 @@ func TestIncumbentsCannotBeWritten(t *testing.T) {
 	}
 	breaks()
 	synctest.Test(t, func(t *testing.T) {
-		failing := false
-		keeper := &statefile.Keeper{Said: func(_ string, err error) { failing = err != nil }}
+		var failing atomic.Bool
+		keeper := &statefile.Keeper{Said: func(_ string, err error) { failing.Store(err != nil) }}
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go keeper.Run(ctx)
@@ -105,13 +106,13 @@ func TestIncumbentsCannotBeWritten(t *testing.T) {
 			r.Record(incumbentsOf(name))
 			time.Sleep(2 * recordPause)
 		}
-		if !failing {
+		if !failing.Load() {
 			t.Error("that the record is not written is not said")
 		}
 		os.Remove(dir)
 		time.Sleep(recordPause + time.Second)
 		written("the disk is well", "b")
-		if failing {
+		if failing.Load() {
 			t.Error("that it is written is not said")
 		}
 
