@@ -186,17 +186,22 @@ func askNowAndThen(flows *lab.Flows, stop, stopped chan struct{}) {
 }
 
 // hold opens connections to the VIP that are asked on until the next "flows end", while new clients come. None of
-// them may be lost, and no new client refused: flows begin COUNT, then flows end.
+// them may be lost, and no new client refused: flows begin COUNT [NEW-A-SECOND], then flows end. Without a number ten come
+// in a second.
 func (f *fleet) hold(ts *testscript.TestScript, neg bool, args []string) {
 	switch {
-	case !neg && len(args) == 2 && args[0] == "begin" && f.stop == nil:
+	case !neg && (len(args) == 2 || len(args) == 3) && args[0] == "begin" && f.stop == nil:
 		count, err := strconv.Atoi(args[1])
 		ts.Check(err)
+		fresh := 10
+		if len(args) == 3 {
+			fresh = numbers(ts, args[2])[0]
+		}
 		f.flows, err = f.Client.OpenFlows(count, fleetVIP)
 		ts.Check(err)
 		f.stop, f.stopped = make(chan struct{}), make(chan struct{})
 		flows, stop, stopped := f.flows, f.stop, f.stopped
-		f.newcomers = f.Client.Newcomers(fleetVIP)
+		f.newcomers = f.Client.Newcomers(fleetVIP, time.Second/time.Duration(fresh))
 		go askNowAndThen(flows, stop, stopped)
 		ts.Defer(flows.Close)
 	case !neg && len(args) == 1 && args[0] == "end" && f.stop != nil:
@@ -209,6 +214,6 @@ func (f *fleet) hold(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("lost: %q; refused: %q; new and lost: %q", lost, visits.Refused, visits.Lost)
 		}
 	default:
-		ts.Fatalf("usage: flows begin COUNT, then flows end")
+		ts.Fatalf("usage: flows begin COUNT [NEW-A-SECOND], then flows end")
 	}
 }

@@ -109,7 +109,7 @@ func TestNode(t *testing.T) {
 	if err := errors.Join(err, terr); err != nil {
 		t.Fatal(err)
 	}
-	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"unusual"}, {"edge"}, {"fleet"}, {"sandbox"}} {
+	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"unusual"}, {"edge"}, {"fleet"}, {"pair"}, {"sandbox"}} {
 		t.Run(boots[0], func(t *testing.T) {
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {

@@ -135,7 +135,7 @@ func (f *Flows) Close() {
 // kernel loses half-open connections.
 const mostVisits = 30
 
-// Newcomers open ten connections a second, ask, and go.
+// Newcomers open connections one after the other, ask, and go.
 type Newcomers struct {
 	stop   chan struct{}
 	ended  sync.Once
@@ -152,12 +152,12 @@ type Visits struct {
 	Slowest time.Duration
 }
 
-// Newcomers starts them. A packet that is lost on its way is sent again after a second, so an outage makes them late,
+// Newcomers starts one in each period. A packet that is lost on its way is sent again after a second, so an outage makes them late,
 // and a refusal makes them fail.
-func (ns *Namespace) Newcomers(to netip.AddrPort) *Newcomers {
+func (ns *Namespace) Newcomers(to netip.AddrPort, period time.Duration) *Newcomers {
 	n := &Newcomers{stop: make(chan struct{})}
 	n.going.Go(func() {
-		tick := time.NewTicker(100 * time.Millisecond)
+		tick := time.NewTicker(period)
 		defer tick.Stop()
 		places := make(chan struct{}, mostVisits)
 		for {

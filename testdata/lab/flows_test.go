@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // What asks while something happens has ended when that ends the test: synctest fails if a goroutine remains.
@@ -19,7 +20,7 @@ func TestNothingGoesOnAfterAFatalEvent(t *testing.T) {
 		}()
 		<-ended
 	})
-	n := (&Namespace{Name: "none"}).Newcomers(netip.AddrPort{})
+	n := (&Namespace{Name: "none"}).Newcomers(netip.AddrPort{}, 100*time.Millisecond)
 	n.Stop()
 	n.Stop()
 }

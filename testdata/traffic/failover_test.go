@@ -35,7 +35,7 @@ func (f *fleet) spread(t *testing.T, to netip.AddrPort, n int) *lab.Flows {
 func (f *fleet) survives(t *testing.T, flows *lab.Flows, few int, removed, what string, event func()) {
 	t.Helper()
 	began := time.Now()
-	newcomers := f.Client.Newcomers(sharedVIP)
+	newcomers := f.Client.Newcomers(sharedVIP, 100*time.Millisecond)
 	defer newcomers.Stop() // also if event ends the test
 	flows.During(event)
 	visits, all := newcomers.Stop(), flows.Lost()
@@ -265,7 +265,7 @@ func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 	f.routes(t, "announced", 1, 2, 3)
 	visited := func(when string, few int, event func()) {
 		t.Helper()
-		newcomers, longest := f.Client.Newcomers(sharedVIP), pauses(t)
+		newcomers, longest := f.Client.Newcomers(sharedVIP, 100*time.Millisecond), pauses(t)
 		defer newcomers.Stop() // also if event ends the test
 		event()
 		must(t, lab.Eventually(patience, func() error {
