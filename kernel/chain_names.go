@@ -82,6 +82,23 @@ func (n Names) Hashed(k ChainKind, hash string) string {
 	return n.Prefix + "-" + string(k) + "-" + hash
 }
 
+// Balancer returns the full name of a chain of mode nftables that sends packets to the slots of their frontend:
+// KUBE-LB-3. The chains of a class are alike but for the number of slots.
+func (n Names) Balancer(class string) string { return n.Prefix + "-" + balancer + class }
+
+const balancer = "LB-"
+
+// IsBalancer reports whether a chain is one that Balancer names.
+func (n Names) IsBalancer(name string) bool {
+	rest, ok := n.cutPrefix(name)
+	return ok && isBalancer(rest)
+}
+
+func isBalancer(rest string) bool {
+	class, ok := strings.CutPrefix(rest, balancer)
+	return ok && class != "" && strings.Trim(class, base32+"0189-") == ""
+}
+
 // IsChain reports whether full is Chain(c), without building it.
 func (n Names) IsChain(full string, c ChainName) bool {
 	rest, ok := n.cutPrefix(full)
@@ -113,7 +130,7 @@ func (n Names) OwnsChain(table, name string) bool {
 			return true
 		}
 	}
-	return table == "nat" && hashedKind(rest) != ""
+	return table == "nat" && (hashedKind(rest) != "" || isBalancer(rest))
 }
 
 // OwnsHashed returns the kind of an owned chain of table nat whose name has a hash, and ""

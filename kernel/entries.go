@@ -73,7 +73,7 @@ func (l Entries) find(set string) (int, bool) {
 	})
 }
 
-// Has reports whether the list has an entry.
+// Has reports whether the list has an entry. Of a map's entry, only the key counts.
 func (l Entries) Has(e Entry) bool {
 	_, found := slices.BinarySearchFunc(l.Of(e.Set), e, Entry.Compare)
 	return found
@@ -164,8 +164,10 @@ var entries = entryList{sharedList[Entry, Entries]{
 }}
 
 func (entryList) Find(s State, o Object) Object {
-	if s.Entries.Has(o.(Entry)) {
-		return o
+	e := o.(Entry)
+	of := s.Entries.Of(e.Set)
+	if i, found := slices.BinarySearchFunc(of, e, Entry.Compare); found {
+		return of[i]
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ type Names struct {
 // DefaultNames are kube-proxy's.
 var DefaultNames = Names{Prefix: "KUBE", Device: "kube-ipvs0"}
 
-// SetType is an ipset type by the name ipset prints.
+// SetType is an ipset type by the name ipset prints, or a map of nftables.
 type SetType string
 
 // The set types in use.
@@ -24,7 +24,16 @@ const (
 	HashIPPortIP  SetType = "hash:ip,port,ip"
 	HashIPPortNet SetType = "hash:ip,port,net"
 	BitmapPort    SetType = "bitmap:port"
+
+	// Maps, of nftables alone: to a chain, and with a slot to an endpoint.
+	MapIPPort     SetType = "map:ip,port"
+	MapIPPortSlot SetType = "map:ip,port,slot"
+	MapPort       SetType = "map:port"
+	MapPortSlot   SetType = "map:port,slot"
 )
+
+// IsMap reports whether entries of the type have values.
+func (t SetType) IsMap() bool { return strings.HasPrefix(string(t), "map:") }
 
 // Base is the type without a bitmap's range.
 func (t SetType) Base() SetType {
@@ -56,6 +65,12 @@ const (
 	IPVSIPs                SetName = "IPVS-IPS"
 	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server that svcproxy made
 
+	// The maps of mode nftables: of addresses and ports that are served, of their endpoints, and the same for node ports.
+	Frontends     SetName = "FRONTENDS"
+	Slots         SetName = "SLOTS"
+	NodePorts     SetName = "NODE-PORTS"
+	NodePortSlots SetName = "NODE-PORT-SLOTS"
+
 	// Those of earlier versions, which left some services out of connection tracking.
 	untracked        SetName = "UNTRACKED"
 	untrackedReply   SetName = "UNTRACKED-REPLY"
@@ -76,7 +91,7 @@ type SetSpec struct {
 	Former bool
 }
 
-// SetSpecs lists the owned sets.
+// SetSpecs lists the owned sets. MapSpecs has the maps.
 var SetSpecs = []SetSpec{
 	{Name: LoopBack, Type: HashIPPortIP},
 	{Name: ClusterIP, Type: HashIPPort, Opens: true},
@@ -99,6 +114,14 @@ var SetSpecs = []SetSpec{
 	{Name: untracked, Type: HashIPPort, Former: true},
 	{Name: untrackedReply, Type: HashIPPort, Former: true},
 	{Name: trackedEndpoints, Type: HashIP, Former: true},
+}
+
+// MapSpecs lists the owned maps of nftables. A frontend is added after its slots, and leads to none when these go.
+var MapSpecs = []SetSpec{
+	{Name: Frontends, Type: MapIPPort, Opens: true},
+	{Name: Slots, Type: MapIPPortSlot},
+	{Name: NodePorts, Type: MapPort, Opens: true},
+	{Name: NodePortSlots, Type: MapPortSlot},
 }
 
 // maxSetName is IPSET_MAXNAMELEN without its NUL.
@@ -141,10 +164,12 @@ func (n Names) OwnsSet(name string) bool {
 
 // SetSpec returns the family and the specification for the full name of a set.
 func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
-	for _, s := range SetSpecs {
-		for _, f := range [...]Family{IPv4, IPv6} {
-			if n.IsSet(name, f, s.Name) {
-				return f, s, true
+	for _, specs := range [...][]SetSpec{SetSpecs, MapSpecs} {
+		for _, s := range specs {
+			for _, f := range [...]Family{IPv4, IPv6} {
+				if n.IsSet(name, f, s.Name) {
+					return f, s, true
+				}
 			}
 		}
 	}

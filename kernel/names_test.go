@@ -1,6 +1,9 @@
 package kernel
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Cut at 31 and 28 characters, all owned sets and all owned chains have different names,
 // even under the longest allowed prefix.
@@ -9,7 +12,7 @@ func TestNamesAreUnique(t *testing.T) {
 		n := Names{Prefix: prefix}
 		seen := map[string]bool{}
 		for _, f := range []Family{IPv4, IPv6} {
-			for _, s := range SetSpecs {
+			for _, s := range slices.Concat(SetSpecs, MapSpecs) {
 				name := n.Set(f, s.Name)
 				if seen[name] || len(name) > maxSetName {
 					t.Errorf("set %s is there twice, or too long", name)
@@ -60,6 +63,13 @@ func TestHashedChains(t *testing.T) {
 		ours := want != "" || name == "KUBE-SERVICES"
 		if DefaultNames.OwnsChain("nat", name) != ours || DefaultNames.OwnsChain("mangle", name) || want != "" && DefaultNames.OwnsChain("filter", name) {
 			t.Errorf("%s is owned in another table, or not in nat", name)
+		}
+	}
+	for name, ours := range map[string]bool{
+		DefaultNames.Balancer("MR-3"): true, "KUBE-LB-": false, "KUBE-LB-x": false, "KUBE-LBS": false,
+	} {
+		if DefaultNames.OwnsChain("nat", name) != ours || DefaultNames.IsBalancer(name) != ours || DefaultNames.OwnsChain("filter", name) {
+			t.Errorf("%s: want %v in table nat alone", name, ours)
 		}
 	}
 	if n := (Names{Prefix: "ABCDEF"}); len(n.Hashed(ChainCluster, "XPGD46QRK7WJZT7O")) > maxChainName {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Set is an ipset. A bitmap's Type has its range, unless that is all ports.
+// Set is an ipset, or a set or map of nftables. A bitmap's Type has its range, unless that is all ports.
 type Set struct {
 	Name   string
 	Type   SetType
@@ -87,7 +87,7 @@ func (s *State) HasSet(name string) bool {
 // foreignType reports whether svcproxy has no sets of this type.
 func (s Set) foreignType() bool {
 	switch s.Type.Base() {
-	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort:
+	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort, MapIPPort, MapIPPortSlot, MapPort, MapPortSlot:
 		return false
 	}
 	return true

@@ -78,7 +78,13 @@ func (k *Kernel) unlink(ops []kernel.Op, errs []error) {
 	}
 }
 
+// jumpedTo reports whether a rule or a map leads to a chain.
 func (k *Kernel) jumpedTo(to kernel.Chain) bool {
+	for e := range k.state.Entries.All() {
+		if e.Goto == to.Name && k.find(kernel.Set{Name: e.Set}).(kernel.Set).Family == to.Family {
+			return true
+		}
+	}
 	return slices.ContainsFunc(k.state.Chains, func(c kernel.Chain) bool {
 		return c.Family == to.Family && c.Table == to.Table &&
 			slices.ContainsFunc(lines(c.Rules), func(rule string) bool { return kernel.Target(rule) == to.Name })
@@ -115,7 +121,7 @@ func (k *Kernel) check() error {
 		for _, rule := range lines(c.Rules) {
 			f := strings.Fields(rule)
 			for i, w := range f {
-				if w == "--match-set" && !k.state.HasSet(f[i+1]) {
+				if (w == "--match-set" || w == "--map") && !k.state.HasSet(f[i+1]) {
 					return fmt.Errorf("set %s: %w", f[i+1], syscall.ENOENT)
 				}
 			}

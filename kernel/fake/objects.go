@@ -118,7 +118,9 @@ func (k *Kernel) set(o kernel.Op) error {
 // named reports whether some rule matches on the set.
 func (k *Kernel) named(set string) bool {
 	return slices.ContainsFunc(k.state.Chains, func(c kernel.Chain) bool {
-		return slices.ContainsFunc(lines(c.Rules), func(rule string) bool { return strings.Contains(rule+" ", "--match-set "+set+" ") })
+		return slices.ContainsFunc(lines(c.Rules), func(rule string) bool {
+			return strings.Contains(rule+" ", "--match-set "+set+" ") || strings.Contains(rule+" ", "--map "+set+" ")
+		})
 	})
 }
 
@@ -135,6 +137,10 @@ func (k *Kernel) entry(o kernel.Op) error {
 		return nil
 	case !fits(s, e):
 		return syscall.EINVAL
+	case e.Goto != "" && k.find(kernel.Chain{Family: s.Family, Table: "nat", Name: e.Goto}) == nil:
+		return syscall.ENOENT
+	case o.Verb == kernel.Change && (!s.Type.IsMap() || k.find(e) == nil):
+		return syscall.ENOENT
 	case s.Type != kernel.BitmapPort && k.find(e) == nil && len(k.state.Entries.Of(e.Set)) >= int(s.MaxElem):
 		return ErrFull
 	}
@@ -147,11 +153,23 @@ func fits(s kernel.Set, e kernel.Entry) bool {
 	if s.Type == kernel.BitmapPort {
 		return e == kernel.Entry{Set: e.Set, Port: e.Port}
 	}
+	if s.Type == kernel.MapPort || s.Type == kernel.MapPortSlot {
+		return !e.Addr.IsValid() && e.Proto != 0 && (e.Goto != "") == (s.Type == kernel.MapPort) &&
+			(e.ToPort != 0) == (s.Type == kernel.MapPortSlot) &&
+			(e.ToPort == 0 || e.Second.IsSingleIP() && kernel.FamilyOf(e.Second.Addr()) == s.Family)
+	}
 	if !e.Addr.IsValid() || kernel.FamilyOf(e.Addr) != s.Family {
 		return false
 	}
 	port := e.Proto != 0
+	if (e.Goto != "") != (s.Type == kernel.MapIPPort) || (e.ToPort != 0) != (s.Type == kernel.MapIPPortSlot) {
+		return false
+	}
 	switch s.Type {
+	case kernel.MapIPPort:
+		return port && !e.Second.IsValid()
+	case kernel.MapIPPortSlot:
+		return port && e.Second.IsSingleIP() && kernel.FamilyOf(e.Second.Addr()) == s.Family
 	case kernel.HashIP:
 		return !port && !e.Second.IsValid()
 	case kernel.HashIPPort:

@@ -62,6 +62,10 @@ func (a *applying) put(i int) int {
 	op := a.ops[i]
 	switch o := op.Object.(type) {
 	case kernel.Entry:
+		if o.Goto != "" || o.ToPort != 0 || op.Verb == kernel.Change {
+			a.fail(i, fmt.Errorf("%s is a map, which only nftables has", o.Set))
+			return 1
+		}
 		return a.putEntries(i, o.Set)
 	case kernel.Set:
 		switch op.Verb {
@@ -101,7 +105,7 @@ func (a *applying) putEntries(i int, set string) int {
 	n := 0
 	for size := 0; i+n < len(a.ops) && a.batch.Size()+size <= end; n++ {
 		e, ok := a.ops[i+n].Object.(kernel.Entry)
-		if !ok || e.Set != set || a.ops[i+n].Verb != verb {
+		if !ok || e.Set != set || a.ops[i+n].Verb != verb || e.Goto != "" || e.ToPort != 0 {
 			break
 		}
 		size = -a.batch.Size()

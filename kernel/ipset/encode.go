@@ -27,6 +27,9 @@ func putCreate(b *nl.Batch, s kernel.Set) error {
 	if len(s.Name) > maxName {
 		return fmt.Errorf("%q is longer than %d characters", s.Name, maxName)
 	}
+	if s.Type.IsMap() {
+		return fmt.Errorf("%s is a map, which only nftables has", s.Name)
+	}
 	bitmap := s.Type == kernel.BitmapPort
 	family := uint8(s.Family)
 	if bitmap {

@@ -30,6 +30,7 @@ type dependents struct {
 	unwritten  map[kernel.Family]error     // a chain could not be written
 	unchecked  map[kernel.Family]error     // the chains that hold source ranges could not be written
 	anybody    map[kernel.VirtualKey]error // its source ranges do not hold
+	slotless   map[kernel.VirtualKey]error // a slot of its map of endpoints is missing
 	unfilled   map[string]error            // temporary set that lacks an entry
 	open       map[kernel.VirtualKey]error // a VIP could not be closed
 	lasting    map[kernel.VirtualKey]error // virtual server could not be removed
@@ -50,8 +51,16 @@ func (d *dependents) note(ops []kernel.Op, errs []error) {
 		return
 	}
 	for i, err := range errs {
-		if v, ok := ops[i].Object.(kernel.Virtual); ok && err == nil && ops[i].Verb != kernel.Remove {
+		if err != nil || ops[i].Verb == kernel.Remove {
+			continue
+		}
+		switch v := ops[i].Object.(type) {
+		case kernel.Virtual:
 			delete(d.unserved, v.Key.Addr)
+		case kernel.Entry:
+			if v.Goto != "" {
+				delete(d.unserved, v.Addr)
+			}
 		}
 	}
 }
@@ -128,7 +137,13 @@ func (d *dependents) failedEntry(verb kernel.Verb, e kernel.Entry, err error) {
 	switch {
 	case verb == kernel.Remove && spec.Opens:
 		mark(&d.open, e.Key(), err)
+	case spec.Type.IsMap() && verb != kernel.Remove && !spec.Opens:
+		mark(&d.slotless, e.Key(), err)
+	case spec.Type.IsMap() && verb == kernel.Change: // it leads to slots that are to be removed
+		mark(&d.open, e.Key(), err)
 	case verb != kernel.Add:
+	case spec.Type.IsMap() && e.Addr.IsValid():
+		d.failedServing(e.Addr, err)
 	case spec.Name == kernel.VirtualServer:
 		mark(&d.unowned, e.Key(), err)
 		d.failedServing(e.Addr, err)
@@ -234,6 +249,10 @@ func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 	case verb == kernel.Add && spec.Name == kernel.LoadBalancer:
 		// Nothing here says which of them have source ranges: all wait for the chains.
 		return cmp.Or(d.unready[family], d.unowned[e.Key()], d.unchecked[family], d.anybody[e.Key()])
+	case spec.Type.IsMap() && spec.Opens && verb != kernel.Remove:
+		return cmp.Or(d.unready[family], d.unwritten[family], d.slotless[e.Key()])
+	case spec.Type.IsMap() && verb == kernel.Remove:
+		return d.open[e.Key()] // nil where e opens
 	case verb == kernel.Add && spec.Opens:
 		return cmp.Or(d.unready[family], d.unowned[e.Key()])
 	case verb == kernel.Remove && spec.Name == kernel.VirtualServer:

@@ -69,8 +69,11 @@ func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
 	}
 	if _, teardown := d.entryPhases(h.Name); teardown == kernel.CloseVIPs {
 		for _, e := range entries {
-			if !d.movesToRelay(e) {
+			switch {
+			case !d.movesToRelay(e):
 				d.remove(kernel.CloseVIPs, e)
+			case e.Goto != "": // a chain that a map leads to cannot be removed
+				d.remove(kernel.RemoveGuards, e)
 			}
 		}
 	}
@@ -114,6 +117,8 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 			d.add(build, *w)
 		case w == nil:
 			d.remove(teardown, *h)
+		default: // another value in a map
+			d.change(build, *h, *w)
 		}
 	})
 }

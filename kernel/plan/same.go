@@ -11,7 +11,8 @@ import (
 // sameMember compares two entries of one set.
 func sameMember(a, b *kernel.Entry) bool {
 	return a.Addr == b.Addr && a.Proto == b.Proto && a.Port == b.Port &&
-		a.Second.Addr() == b.Second.Addr() && a.Second.Bits() == b.Second.Bits()
+		a.Second.Addr() == b.Second.Addr() && a.Second.Bits() == b.Second.Bits() &&
+		a.Slot == b.Slot && a.ToPort == b.ToPort && a.Goto == b.Goto
 }
 
 // sameReals counts the real servers at the beginning that are equal.
