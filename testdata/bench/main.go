@@ -247,6 +247,7 @@ var (
 	singles = append(churnScenarios(), []scenario{
 		{name: "flows", by: "svcproxy", run: (*bench).flows, clock: "instructions"},
 		{name: "path", run: (*bench).path, outside: true, only: kernel.IPv4},
+		{name: "packets", run: (*bench).packets, outside: true, only: kernel.IPv4, clock: "instructions"},
 		{name: "boot", by: "svcproxy", run: (*bench).boots, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "big", by: "svcproxy", run: (*bench).big, only: kernel.IPv4, clock: "wall"},
 		{name: "soak", by: "svcproxy", run: (*bench).soak, outside: true, only: kernel.IPv4, clock: "wall"},

@@ -157,7 +157,7 @@ const (
 // byLayout is a way through svcproxy with more in its configuration.
 func (p *pass) byLayout(l *lab.Lab, t *task, by, more string) (w way, err error) {
 	w = way{by: by, to: t.vip}
-	w.stop, err = p.serveBySvcproxy(l, t.table, pathConfig+"\n"+more)
+	w.stop, err = p.serveBySvcproxy(l, pathText(t.table), pathConfig+"\n"+more)
 	return w, err
 }
 
@@ -173,7 +173,7 @@ func (p *pass) task(services int) *task {
 func (p *pass) byRules(l *lab.Lab, t *task, backend string) (way, error) {
 	w := way{by: byRules(backend), to: t.vip}
 	err := withBackend(backend, func() (err error) {
-		w.stop, err = p.serveBySvcproxy(l, t.table, "mode = \"iptables\"\niptables.syncPeriod = \"1h\"")
+		w.stop, err = p.serveBySvcproxy(l, pathText(t.table), "mode = \"iptables\"\niptables.syncPeriod = \"1h\"")
 		return err
 	})
 	return w, err
@@ -182,7 +182,7 @@ func (p *pass) byRules(l *lab.Lab, t *task, backend string) (way, error) {
 // byRelay is the way through mode userspace.
 func (p *pass) byRelay(l *lab.Lab, t *task) (w way, err error) {
 	w = way{by: byRelay, to: t.vip}
-	w.stop, err = p.serveBySvcproxy(l, t.table, "mode = \"userspace\"")
+	w.stop, err = p.serveBySvcproxy(l, pathText(t.table), "mode = \"userspace\"")
 	return w, err
 }
 
@@ -246,7 +246,7 @@ func newPath() (*lab.Lab, error) {
 
 const pathConfig = "ipvs.scheduler = \"wrr\"\nipvs.syncPeriod = \"1h\""
 
-func (p *pass) serveBySvcproxy(l *lab.Lab, t sources.Table, config string) (stop func(), err error) {
+func (p *pass) serveBySvcproxy(l *lab.Lab, services, config string) (stop func(), err error) {
 	dir, err := os.MkdirTemp("", "bench-path-")
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (p *pass) serveBySvcproxy(l *lab.Lab, t sources.Table, config string) (stop
 		proxy.Kill()
 		os.RemoveAll(dir)
 	}
-	if err := errors.Join(proxy.Serve(pathText(t)), proxy.Start()); err != nil {
+	if err := errors.Join(proxy.Serve(services), proxy.Start()); err != nil {
 		return stop, err
 	}
 	_, err = proxy.Wait(0, lab.Synced)
