@@ -46,8 +46,8 @@ func notUserspace(t *testing.T) {
 // lost, no new one is refused, and no rule of the run before is left.
 func TestBackEndChangesUnderTraffic(t *testing.T) {
 	notUserspace(t)
+	kerneltest.UseBackend(t, "legacy") // also for what doctor says in the end
 	n := newNode(t, "")
-	kerneltest.UseBackend(t, "legacy")
 	n.start(t, web)
 	load := newLoad(t)
 	for _, to := range []string{"10.96.0.20:80", "[fd00:96::20]:80"} {
