@@ -244,6 +244,7 @@ var mayImport = map[string][]string{
 	"kernel/iptables":   {"kernel", "kernel/nl", "kernel/packet"},
 	"kernel/ipvs":       {"kernel", "kernel/nl"},
 	"kernel/link":       {"kernel", "kernel/nl"},
+	"kernel/nft":        {"kernel", "kernel/nl"},
 	"kernel/relay":      {"kernel"},
 	"kernel/sysctl":     {"kernel", "kernel/statefile"},
 	"kernel/machine":    {},

@@ -149,6 +149,14 @@ func (n Names) IsSet(full string, f Family, s SetName) bool {
 	return ok && (rest == string(s) || len(full) == maxSetName && strings.HasPrefix(string(s), rest))
 }
 
+// Table is the name of our tables of nftables.
+func (n Names) Table() string {
+	if n.Prefix == DefaultNames.Prefix {
+		return "svcproxy"
+	}
+	return "svcproxy-" + strings.ToLower(n.Prefix)
+}
+
 // TempSets is the prefix of temporary sets, which exist while another set is being
 // replaced.
 func (n Names) TempSets() string { return n.Prefix + "-TMP-" }

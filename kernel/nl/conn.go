@@ -134,7 +134,8 @@ func (c *Conn) Send(b *Batch) error {
 }
 
 // Commit sends the messages of the batch as one transaction of nftables: all take effect, or none. The caller begins it
-// with NFNL_MSG_BATCH_BEGIN and ends it with NFNL_MSG_BATCH_END. The error is a *BatchError with the first refusal.
+// with NFNL_MSG_BATCH_BEGIN and ends it with NFNL_MSG_BATCH_END. It is one datagram of any length. The error is a
+// *BatchError with the first refusal; that of the first message is the transaction's as a whole.
 func (c *Conn) Commit(b *Batch) error {
 	if err := b.ready(); err != nil {
 		return err
@@ -321,8 +322,11 @@ func (m message) refusal() (*KernelError, []byte, error) {
 	if m.flags&unix.NLM_F_ACK_TLVS != 0 {
 		a := ParseAttrs(p[end:])
 		for a.Next() {
-			if a.Type() == unix.NLMSGERR_ATTR_MSG {
+			switch a.Type() {
+			case unix.NLMSGERR_ATTR_MSG:
 				e.Text = a.Text()
+			case unix.NLMSGERR_ATTR_OFFS:
+				e.Offset = a.U32()
 			}
 		}
 		if a.Err() != nil {

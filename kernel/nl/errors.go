@@ -32,6 +32,9 @@ var (
 type KernelError struct {
 	Errno unix.Errno // positive; subsystems have their own codes from 4096 on
 	Text  string     // the extended acknowledgement, or ""
+	// Offset is where in the message the attribute begins that the kernel refused, counted from the
+	// message's header. It is 0 if the kernel named none.
+	Offset uint32
 }
 
 func (e *KernelError) Error() string {

@@ -35,7 +35,7 @@ const (
 	// CAP_NET_ADMIN, which every writer of these tables has.
 	receiveBuffer = 4 << 20
 
-	// sendBuffer is in bytes. It admits the largest datagram of a Conn: a message with one
+	// sendBuffer is in bytes. It admits the largest datagram of Conn.Send: a message with one
 	// attribute of 64 KiB. The kernel rejects datagrams longer than this less 32 (netlink_sendmsg).
 	sendBuffer = 256 << 10
 )
@@ -97,10 +97,19 @@ func (s *socket) size(force, plain, n int) error {
 	return err
 }
 
+// Send enlarges the buffer for a datagram that it does not admit, a long transaction of nftables. That needs
+// CAP_NET_ADMIN, as the transaction does.
 func (s *socket) Send(datagram []byte) error {
-	for {
+	for grown := false; ; {
 		err := unix.Sendto(s.fd, datagram, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-		if err != unix.EINTR {
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EMSGSIZE && !grown:
+			grown = true
+			if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, len(datagram)) != nil {
+				return err
+			}
+		default:
 			return err
 		}
 	}

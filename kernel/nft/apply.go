@@ -1,0 +1,465 @@
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// ErrRefused is the error of an op that is in one transaction with a refused one: neither was carried out.
+var ErrRefused = errors.New("not done, its transaction was refused")
+
+// maxElements is the longest list of elements in one message, in bytes: the length of an attribute has 16 bits. One
+// that is refused is named by where it is in the message.
+const maxElements = 48 << 10
+
+// Apply carries out all ops or none: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove) and kernel.Chain. The
+// result has one error for each op and is nil if all were carried out.
+//
+// The order of the ops does not matter. What goes is taken away first: rules, then entries, sets and chains. Removing
+// an entry that is not there is no error, nor is adding one that is.
+func (t *Table) Apply(ops []kernel.Op) []error {
+	t.known = false
+	errs := t.commit(ops)
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, ErrRefused) }); i >= 0 &&
+		errors.Is(errs[i], unix.ENOENT) && isEntry(ops[i], kernel.Remove) {
+		return t.applyPresent(ops, errs)
+	}
+	return errs
+}
+
+func isEntry(o kernel.Op, v kernel.Verb) bool {
+	return o.Verb == v && o.Object.Kind() == kernel.KindEntry
+}
+
+// applyPresent carries out ops without those that remove entries which are not there. refused is the result of the
+// first try.
+func (t *Table) applyPresent(ops []kernel.Op, refused []error) []error {
+	r, err := t.read()
+	if err != nil {
+		return refused
+	}
+	t.known = false
+	var there []kernel.Op
+	var places []int
+	for i, op := range ops {
+		if !isEntry(op, kernel.Remove) || r.entries.Has(op.Object.(kernel.Entry)) {
+			there, places = append(there, op), append(places, i)
+		}
+	}
+	failed := t.commit(there)
+	if failed == nil {
+		return nil
+	}
+	errs := make([]error, len(ops))
+	for i, err := range failed {
+		errs[places[i]] = err
+	}
+	return errs
+}
+
+// commit sends the transaction.
+func (t *Table) commit(ops []kernel.Op) []error {
+	if len(ops) == 0 {
+		return nil
+	}
+	x := transaction{names: t.names, table: t.names.Table(), ops: ops}
+	if x.emptied, x.err = t.emptied(ops); x.err == nil {
+		x.build()
+	}
+	if x.err != nil {
+		return x.refuse([]int32{int32(x.bad)}, x.err)
+	}
+	err := t.conn.Commit(&x.batch)
+	if err == nil {
+		return nil
+	}
+	var failed *nl.BatchError
+	if !errors.As(err, &failed) {
+		return x.refuse(nil, fmt.Errorf("%w: %w", kernel.ErrUnknownOutcome, err))
+	}
+	m := failed.Messages[0]
+	return x.refuse(x.blamed(m), m.Err)
+}
+
+// transaction is the messages of one commit, and the ops that they are for.
+type transaction struct {
+	names   kernel.Names
+	table   string
+	ops     []kernel.Op
+	batch   nl.Batch
+	emptied []kernel.Family // whose tables lose all that they have
+
+	of       []span  // the ops of each message
+	elements []int32 // the ops of entries, and where in their messages they begin
+	offsets  []int32
+	ids      uint32 // of new sets
+
+	bad int // the op that cannot be written
+	err error
+}
+
+// span is the ops of a message: op, -1 for none, or n of elements.
+type span struct{ op, first, n int }
+
+// refuse gives an error to ops, and ErrRefused to all others. Without any it is the error of all.
+func (x *transaction) refuse(blamed []int32, err error) []error {
+	errs, other := make([]error, len(x.ops)), err
+	if len(blamed) > 0 {
+		first := x.ops[blamed[0]]
+		other = fmt.Errorf("%w: %s %s: %w", ErrRefused, first.Verb, first.Object, err)
+	}
+	for i := range errs {
+		errs[i] = other
+	}
+	for _, i := range blamed {
+		errs[i] = err
+	}
+	return errs
+}
+
+// blamed returns the ops that a refused message is for. Linux before 5.19 does not say which element of a message it
+// refuses.
+func (x *transaction) blamed(m nl.MessageError) []int32 {
+	s := x.of[m.Index]
+	switch {
+	case s.n == 0 && s.op < 0:
+		return nil
+	case s.n == 0:
+		return []int32{int32(s.op)}
+	}
+	all := x.elements[s.first : s.first+s.n]
+	var refused *nl.KernelError
+	if errors.As(m.Err, &refused) && refused.Offset > 0 {
+		i, found := slices.BinarySearch(x.offsets[s.first:s.first+s.n], int32(refused.Offset))
+		if found {
+			return all[i : i+1]
+		}
+	}
+	return all
+}
+
+func (x *transaction) begin(typ, flags uint16, f kernel.Family) { begin(&x.batch, typ, flags, f) }
+
+// end closes a message for an op.
+func (x *transaction) end(op int) {
+	x.batch.End()
+	x.of = append(x.of, span{op: op})
+}
+
+func (x *transaction) fail(op int, err error) {
+	if x.err == nil {
+		x.bad, x.err = op, err
+	}
+}
+
+// build adds all messages.
+func (x *transaction) build() {
+	x.limit(unix.NFNL_MSG_BATCH_BEGIN)
+	w := x.sorted()
+	for _, f := range families {
+		switch {
+		case slices.Contains(x.emptied, f):
+			x.begin(unix.NFT_MSG_DELTABLE, 0, f)
+		case w.families[f]:
+			x.begin(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, f)
+			x.batch.U32BE(unix.NFTA_TABLE_FLAGS, 0) // one that is switched off goes on
+		default:
+			continue
+		}
+		x.batch.Text(unix.NFTA_TABLE_NAME, x.table)
+		x.end(-1)
+	}
+	for _, i := range w.chains { // before rules jump there
+		x.newChain(i)
+	}
+	for _, i := range slices.Concat(w.chains, w.goneChains) {
+		c := x.ops[i].Object.(kernel.Chain)
+		x.begin(unix.NFT_MSG_DELRULE, 0, c.Family)
+		x.batch.Text(unix.NFTA_RULE_TABLE, x.table)
+		x.batch.Text(unix.NFTA_RULE_CHAIN, chainName(c.Table, c.Name))
+		x.end(i)
+	}
+	x.entries(unix.NFT_MSG_DELSETELEM, w.goneEntries)
+	for _, i := range w.goneSets {
+		s := x.ops[i].Object.(kernel.Set)
+		x.begin(unix.NFT_MSG_DELSET, 0, s.Family)
+		x.batch.Text(unix.NFTA_SET_TABLE, x.table)
+		x.batch.Text(unix.NFTA_SET_NAME, s.Name)
+		x.end(i)
+	}
+	for _, i := range w.goneChains {
+		x.deleteChain(i)
+	}
+	for _, i := range w.sets {
+		x.ids++
+		if err := putSet(&x.batch, x.table, x.ops[i].Object.(kernel.Set), x.ids); err != nil {
+			x.fail(i, err)
+			return
+		}
+		x.of = append(x.of, span{op: i})
+	}
+	x.entries(unix.NFT_MSG_NEWSETELEM, w.entries)
+	for _, i := range w.chains {
+		x.rules(i)
+	}
+	x.limit(unix.NFNL_MSG_BATCH_END)
+}
+
+func (x *transaction) limit(typ uint16) {
+	limit(&x.batch, typ)
+	x.of = append(x.of, span{op: -1})
+}
+
+// work is the places of ops by what they do.
+type work struct {
+	families             map[kernel.Family]bool // that something is written in
+	chains, goneChains   []int
+	sets, goneSets       []int
+	entries, goneEntries []int32
+}
+
+func (x *transaction) sorted() work {
+	w := work{families: make(map[kernel.Family]bool, len(families))}
+	written := make(map[kernel.Chain]bool)
+	for i := range x.ops {
+		op := &x.ops[i]
+		gone := op.Verb == kernel.Remove
+		switch o := op.Object.(type) {
+		case kernel.Entry:
+			if !gone || op.Verb == kernel.Change {
+				w.entries = append(w.entries, int32(i))
+			}
+			if gone || op.Verb == kernel.Change {
+				w.goneEntries = append(w.goneEntries, int32(i))
+			}
+		case kernel.Set:
+			switch {
+			case slices.Contains(x.emptied, o.Family):
+				continue
+			case gone:
+				w.goneSets = append(w.goneSets, i)
+			case op.Verb == kernel.Add:
+				w.sets = append(w.sets, i)
+				w.families[o.Family] = true
+			default:
+				x.fail(i, errors.New("a set cannot be changed, only replaced"))
+			}
+		case kernel.Chain:
+			switch {
+			case slices.Contains(x.emptied, o.Family):
+			case gone:
+				w.goneChains = append(w.goneChains, i)
+			default:
+				w.chains = append(w.chains, i)
+				w.families[o.Family] = true
+				written[kernel.Chain{Family: o.Family, Table: o.Table, Name: o.Name}] = true
+			}
+		case kernel.Swap:
+			x.fail(i, errors.New("sets of nftables have no fixed size, so none is replaced"))
+		default:
+			x.fail(i, fmt.Errorf("nftables does not handle objects of kind %s", op.Object.Kind()))
+		}
+	}
+	// A chain that goes and comes in one plan is only written.
+	w.goneChains = slices.DeleteFunc(w.goneChains, func(i int) bool {
+		c := x.ops[i].Object.(kernel.Chain)
+		c.Rules = ""
+		return written[c]
+	})
+	return w
+}
+
+// newChain creates a chain unless it is there. A base chain that is not where it belongs is removed first.
+func (x *transaction) newChain(i int) {
+	c := x.ops[i].Object.(kernel.Chain)
+	if _, ok := hooks[c.Table][c.Name]; c.BuiltIn() && !ok {
+		x.fail(i, fmt.Errorf("table %s has no chain %s", c.Table, c.Name))
+		return
+	}
+	if was, ok := x.ops[i].Was.(kernel.Chain); ok && strings.HasPrefix(was.Rules, misplaced) {
+		x.deleteChain(i)
+	}
+	putChain(&x.batch, x.table, c)
+	x.of = append(x.of, span{op: i})
+}
+
+// putChain adds the message that creates a chain unless it is there.
+func putChain(b *nl.Batch, table string, c kernel.Chain) {
+	begin(b, unix.NFT_MSG_NEWCHAIN, unix.NLM_F_CREATE, c.Family)
+	b.Text(unix.NFTA_CHAIN_TABLE, table)
+	b.Text(unix.NFTA_CHAIN_NAME, chainName(c.Table, c.Name))
+	if at, ok := hooks[c.Table][c.Name]; ok {
+		hook := b.Nest(unix.NFTA_CHAIN_HOOK)
+		b.U32BE(unix.NFTA_HOOK_HOOKNUM, at.hook)
+		b.U32BE(unix.NFTA_HOOK_PRIORITY, uint32(at.priority))
+		b.EndNest(hook)
+		b.U32BE(unix.NFTA_CHAIN_POLICY, accept)
+		b.Text(unix.NFTA_CHAIN_TYPE, at.kind)
+	}
+	b.End()
+}
+
+func (x *transaction) deleteChain(i int) {
+	c := x.ops[i].Object.(kernel.Chain)
+	x.begin(unix.NFT_MSG_DELCHAIN, 0, c.Family)
+	x.batch.Text(unix.NFTA_CHAIN_TABLE, x.table)
+	x.batch.Text(unix.NFTA_CHAIN_NAME, chainName(c.Table, c.Name))
+	x.end(i)
+}
+
+// rules adds the rules of a chain.
+func (x *transaction) rules(i int) {
+	c := x.ops[i].Object.(kernel.Chain)
+	if c.Rules == "" {
+		return
+	}
+	for words := range strings.SplitSeq(c.Rules, "\n") {
+		r, err := compile(x.names, c.Family, c.Table, words)
+		var own []byte
+		if err == nil {
+			own, err = userdata(words, r.comment)
+		}
+		if err != nil {
+			x.fail(i, err)
+			return
+		}
+		putRule(&x.batch, x.table, c, r.exprs, own)
+		x.of = append(x.of, span{op: i})
+	}
+}
+
+func putRule(b *nl.Batch, table string, c kernel.Chain, exprs []expr, userdata []byte) {
+	begin(b, unix.NFT_MSG_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_APPEND, c.Family)
+	b.Text(unix.NFTA_RULE_TABLE, table)
+	b.Text(unix.NFTA_RULE_CHAIN, chainName(c.Table, c.Name))
+	putExprs(b, unix.NFTA_RULE_EXPRESSIONS, exprs)
+	b.Attr(unix.NFTA_RULE_USERDATA, userdata)
+	b.End()
+}
+
+// entries adds the messages for entries. Successive ones of one set share messages.
+func (x *transaction) entries(typ uint16, places []int32) {
+	x.elements, x.offsets = slices.Grow(x.elements, len(places)), slices.Grow(x.offsets, len(places))
+	for i := 0; i < len(places) && x.err == nil; {
+		i += x.run(typ, places[i:])
+	}
+}
+
+// run adds one message and returns how many entries it has.
+func (x *transaction) run(typ uint16, places []int32) (n int) {
+	first := x.ops[places[0]].Object.(kernel.Entry)
+	family, spec, ok := x.names.SetSpec(first.Set)
+	shape, known := shapes[spec.Type]
+	if !ok || !known {
+		x.fail(int(places[0]), fmt.Errorf("set %s is not ours", first.Set))
+		return 1
+	}
+	if slices.Contains(x.emptied, family) {
+		for n < len(places) && x.ops[places[n]].Object.(kernel.Entry).Set == first.Set {
+			n++
+		}
+		return n
+	}
+	flags := uint16(0)
+	if typ == unix.NFT_MSG_NEWSETELEM {
+		flags = unix.NLM_F_CREATE
+	}
+	start := x.batch.Size()
+	x.begin(typ, flags, family)
+	x.batch.Text(unix.NFTA_SET_ELEM_LIST_TABLE, x.table)
+	x.batch.Text(unix.NFTA_SET_ELEM_LIST_SET, first.Set)
+	list := x.batch.Nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+	end := x.batch.Size() + maxElements
+	s := span{first: len(x.elements)}
+	for ; n < len(places) && x.batch.Size() < end; n++ {
+		e, _ := x.ops[places[n]].Object.(kernel.Entry)
+		if e.Set != first.Set {
+			break
+		}
+		at := x.batch.Size()
+		if err := shape.putElement(&x.batch, &e, family); err != nil {
+			x.fail(int(places[n]), err)
+			return n + 1
+		}
+		x.elements = append(x.elements, places[n])
+		x.offsets = append(x.offsets, int32(at-start))
+	}
+	x.batch.EndNest(list)
+	x.batch.End()
+	s.n = n
+	x.of = append(x.of, s)
+	return n
+}
+
+// emptied returns the families whose tables have nothing that the ops do not remove: the tables go, too.
+func (t *Table) emptied(ops []kernel.Op) (all []kernel.Family, err error) {
+	for _, f := range families {
+		gone := make(map[string]bool)
+		for i := range ops {
+			switch o := ops[i].Object.(type) {
+			case kernel.Set:
+				if o.Family == f {
+					gone[o.Name] = ops[i].Verb == kernel.Remove
+				}
+			case kernel.Chain:
+				if o.Family == f {
+					gone[chainName(o.Table, o.Name)] = ops[i].Verb == kernel.Remove
+				}
+			}
+		}
+		if len(gone) == 0 || slices.Contains(slices.Collect(maps.Values(gone)), false) {
+			continue
+		}
+		left, err := t.left(f, gone)
+		if err != nil {
+			return nil, err
+		}
+		if !left {
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// left reports whether our table of a family has a set or chain that is not to go, or lacks one.
+func (t *Table) left(f kernel.Family, gone map[string]bool) (bool, error) {
+	table, names := t.names.Table(), []string{}
+	collect := func(inTable, name uint16) func(nl.Attrs) error {
+		return func(a nl.Attrs) error {
+			var in, own string
+			for a.Next() {
+				switch a.Type() {
+				case inTable:
+					in = a.Text()
+				case name:
+					own = a.Text()
+				}
+			}
+			if in == table {
+				names = append(names, own)
+			}
+			return a.Err()
+		}
+	}
+	ask := func(b *nl.Batch) { b.Text(unix.NFTA_SET_TABLE, table) } // the number of NFTA_CHAIN_TABLE, too
+	restart := func() { names = names[:0] }
+	err := t.dump(unix.NFT_MSG_GETSET, f, ask, restart, collect(unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME))
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return false, err
+	}
+	sets := len(names)
+	restart = func() { names = names[:sets] }
+	err = t.dump(unix.NFT_MSG_GETCHAIN, f, ask, restart, collect(unix.NFTA_CHAIN_TABLE, unix.NFTA_CHAIN_NAME))
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return false, err
+	}
+	return len(names) != len(gone) || slices.ContainsFunc(names, func(name string) bool { return !gone[name] }), nil
+}

@@ -1,0 +1,199 @@
+package nft
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/plan"
+	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/testdata/modetest"
+)
+
+// open opens our tables in a namespace of the test.
+func open(t testing.TB, n kernel.Names) *Table {
+	t.Helper()
+	kerneltest.NewNamespace(t)
+	table, err := Open(nil, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { table.Close() })
+	return table
+}
+
+// tablesOf returns what package nft writes of a state.
+func tablesOf(s kernel.State) kernel.State {
+	sets := slices.Clone(s.Sets)
+	for i := range sets {
+		if sets[i].Type != kernel.BitmapPort {
+			sets[i].MaxElem = 1<<32 - 1
+		}
+	}
+	return kernel.State{Sets: sets, Entries: s.Entries, Chains: withoutForeignWords(s.Chains)}
+}
+
+// withoutForeignWords leaves out rules that package host does not hand to nftables.
+func withoutForeignWords(chains []kernel.Chain) []kernel.Chain {
+	chains = slices.Clone(chains)
+	for i := range chains {
+		chains[i].Rules = strings.ReplaceAll(chains[i].Rules, "-m physdev ! --physdev-is-in ", "")
+		var rules []string
+		for rule := range strings.SplitSeq(chains[i].Rules, "\n") {
+			if !strings.Contains(rule, "-m ipvs") {
+				rules = append(rules, rule)
+			}
+		}
+		chains[i].Rules = strings.Join(rules, "\n")
+	}
+	return chains
+}
+
+func observed(t testing.TB, table *Table) kernel.Observed {
+	t.Helper()
+	var o kernel.Observed
+	var err error
+	if o.Sets, o.Entries, err = table.ReadSets(); err == nil {
+		o.Chains, err = table.ReadChains()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Names, o.Fresh = table.names, true
+	return o
+}
+
+// ops returns the plan from what is there to a state.
+func ops(t testing.TB, table *Table, s kernel.State) []kernel.Op {
+	t.Helper()
+	p := plan.Once(s, observed(t, table))
+	return p.Ops
+}
+
+func apply(t testing.TB, table *Table, s kernel.State) {
+	t.Helper()
+	all := ops(t, table, s)
+	for i, err := range table.Apply(all) {
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", all[i], err, kerneltest.Run(t, "nft", "list", "ruleset"))
+		}
+	}
+	if got := observed(t, table).State; got.String() != s.String() {
+		t.Fatalf("read\n%s\nwant\n%s", got, s)
+	}
+	if again := ops(t, table, s); len(again) > 0 {
+		t.Fatalf("a second plan: %v", again)
+	}
+}
+
+// scenarios calls f with the state of each scenario of testdata/rules, in both layouts.
+func scenarios(t *testing.T, f func(t *testing.T, names kernel.Names, s kernel.State)) {
+	for _, path := range scenarioFiles(t) {
+		name := strings.TrimSuffix(filepath.Base(path), ".txtar")
+		for _, lean := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/lean=%v", name, lean), func(t *testing.T) {
+				s := modetest.Scenario{Name: name}
+				s.Read(t)
+				s.Config.Lean = lean
+				f(t, s.Config.Names, tablesOf(ipvs.State(frontend.List(s.Table, s.Node, s.Config.Frontends), s.Config)))
+			})
+		}
+	}
+}
+
+func scenarioFiles(t *testing.T) []string {
+	paths, err := filepath.Glob("../../testdata/rules/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	return paths
+}
+
+// TestScenarios: what mode ipvs wants is written and read back, is readable for nft, and gone in the end.
+func TestScenarios(t *testing.T) {
+	scenarios(t, func(t *testing.T, names kernel.Names, s kernel.State) {
+		table := open(t, names)
+		apply(t, table, s)
+		readable(t, table, s)
+		apply(t, table, kernel.State{})
+		if there, err := table.Present(); there || err != nil {
+			t.Errorf("a table is left: %v, %v", there, err)
+		}
+	})
+}
+
+// readable: nft lists the tables, as text and as JSON, and takes the text. Its rules have lost the words that we keep
+// with them, so they are written once more.
+func readable(t *testing.T, table *Table, s kernel.State) {
+	t.Helper()
+	list := kerneltest.Run(t, "nft", "list", "ruleset")
+	kerneltest.Run(t, "nft", "-j", "list", "ruleset")
+	kerneltest.Run(t, "nft", "flush", "ruleset")
+	file := filepath.Join(t.TempDir(), "ruleset")
+	if err := os.WriteFile(file, []byte(list), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("nft", "-f", file).CombinedOutput(); err != nil {
+		t.Fatalf("nft -f: %v\n%s\n%s", err, out, list)
+	}
+	if again := kerneltest.Run(t, "nft", "list", "ruleset"); again != list {
+		t.Fatalf("nft lists\n%s\nafter\n%s", again, list)
+	}
+	apply(t, table, s)
+	if again := kerneltest.Run(t, "nft", "list", "ruleset"); again != list {
+		t.Fatalf("nft lists\n%s\nafter\n%s", again, list)
+	}
+}
+
+// TestText: nft makes of the text of a plan what Apply makes of the plan.
+func TestText(t *testing.T) {
+	scenarios(t, func(t *testing.T, names kernel.Names, s kernel.State) {
+		table := open(t, names)
+		first := []string{"add table ip " + names.Table()}
+		if slices.ContainsFunc(s.Sets, func(s kernel.Set) bool { return s.Family == kernel.IPv6 }) {
+			first = append(first, "add table ip6 "+names.Table())
+		}
+		var elements, rules []string
+		for _, o := range ops(t, table, s) {
+			for line := range strings.SplitSeq(Text(o, names), "\n") {
+				switch {
+				case strings.HasPrefix(line, "add element"):
+					elements = append(elements, line)
+				case strings.HasPrefix(line, "add rule"):
+					rules = append(rules, line)
+				default:
+					first = append(first, line)
+				}
+			}
+		}
+		file := filepath.Join(t.TempDir(), "plan")
+		text := strings.Join(slices.Concat(first, elements, rules), "\n") + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kerneltest.Run(t, "nft", "-f", file)
+		want := kerneltest.Run(t, "nft", "list", "ruleset")
+		kerneltest.Run(t, "nft", "flush", "ruleset")
+		apply(t, table, s)
+		if got := kerneltest.Run(t, "nft", "list", "ruleset"); normal(got) != normal(want) {
+			t.Errorf("nft lists\n%s\nof the text\n%s\n%s", got, text, want)
+		}
+	})
+}
+
+// normal sorts the lines of elements, which nft lists in the order of a hash with a seed.
+func normal(list string) string {
+	lines := strings.Split(strings.ReplaceAll(list, ", ", "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = strings.Trim(strings.TrimPrefix(strings.TrimSpace(l), "elements = {"), " ,}")
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

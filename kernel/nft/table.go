@@ -1,0 +1,136 @@
+// Package nft reads and writes sets, their entries and chains in nf_tables over netlink, without xtables and ipset,
+// and without the program nft.
+//
+// The objects are those that packages ipset and iptables write, and rules have the words of iptables. All of a family
+// are in one table, ip svcproxy or ip6 svcproxy: set KUBE-CLUSTER-IP has its name there, chain KUBE-SERVICES of table
+// nat is nat-KUBE-SERVICES, and the kernel's chain OUTPUT of table filter is our base chain filter-OUTPUT.
+//
+// # Rules
+//
+// compile turns the words of a rule into expressions. A written rule keeps its words in its user data. A reading
+// compiles these again: if the kernel's expressions are not the same, somebody changed the rule, and the reading has
+// a rule that no state wants. So nothing has to be decoded.
+//
+// # Transactions
+//
+// The ops of one call of Apply take effect together or not at all.
+package nft
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// Table is our tables of both families in one network namespace. One goroutine at a time may use it, but any may call
+// Stats.
+type Table struct {
+	conn  *nl.Conn
+	names kernel.Names
+	batch nl.Batch
+
+	last reading
+	// known: last is what the kernel had at generation id.
+	known bool
+	id    uint32
+}
+
+// Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
+// *kernel.MissingError.
+func Open(d *nl.Dialer, n kernel.Names) (*Table, error) {
+	c, err := d.Dial(unix.NETLINK_NETFILTER)
+	if err != nil && !errors.Is(err, unix.EPROTONOSUPPORT) {
+		return nil, fmt.Errorf("opening nftables: %w", err)
+	}
+	t := &Table{conn: c, names: n}
+	if err == nil {
+		_, err = t.generation()
+	}
+	if err == nil {
+		return t, nil
+	}
+	if c != nil {
+		c.Close()
+	}
+	if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, &kernel.MissingError{What: "this kernel has no nftables (module nf_tables)", Hint: "modprobe nf_tables"}
+	}
+	return nil, fmt.Errorf("opening nftables: %w", err)
+}
+
+// Close releases the socket.
+func (t *Table) Close() error { return t.conn.Close() }
+
+// Stats counts system calls and messages.
+func (t *Table) Stats() nl.Stats { return t.conn.Stats() }
+
+// generation returns the number of the rules' last change by any program.
+func (t *Table) generation() (id uint32, err error) {
+	b := t.ask(unix.NFT_MSG_GETGEN, unix.AF_UNSPEC)
+	b.End()
+	err = t.conn.Get(b, func(p []byte) error {
+		a, err := payload(p)
+		for err == nil && a.Next() {
+			if a.Type() == unix.NFTA_GEN_ID {
+				id = a.U32BE()
+			}
+		}
+		return errors.Join(err, a.Err())
+	})
+	return id, err
+}
+
+// Present reports whether a table of ours is there.
+func (t *Table) Present() (bool, error) {
+	for _, f := range families {
+		there, err := t.present(f)
+		if there || err != nil {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+func (t *Table) present(f kernel.Family) (bool, error) {
+	b := t.ask(unix.NFT_MSG_GETTABLE, uint8(f))
+	b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
+	b.End()
+	err := t.conn.Get(b, func([]byte) error { return nil })
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for table %s of nftables: %w", t.names.Table(), err)
+	}
+	return true, nil
+}
+
+// Remove removes our tables with all that is in them.
+func (t *Table) Remove() error {
+	t.known = false
+	for _, f := range families {
+		there, err := t.present(f)
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue
+		}
+		b := new(nl.Batch)
+		limit(b, unix.NFNL_MSG_BATCH_BEGIN)
+		begin(b, unix.NFT_MSG_DELTABLE, 0, f)
+		b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
+		b.End()
+		limit(b, unix.NFNL_MSG_BATCH_END)
+		if err := t.conn.Commit(b); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("removing table %s %s of nftables: %w", ip(f), t.names.Table(), err)
+		}
+	}
+	return nil
+}
+
+var families = [...]kernel.Family{kernel.IPv4, kernel.IPv6}

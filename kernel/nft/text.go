@@ -1,0 +1,111 @@
+package nft
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
+)
+
+// Text is what the program nft would take for an op, a line for each rule of a chain. Rules with words that nftables
+// has no form for are left as they are, as a comment.
+func Text(o kernel.Op, n kernel.Names) string {
+	switch x := o.Object.(type) {
+	case kernel.Set:
+		return setText(o.Verb, x, n)
+	case kernel.Entry:
+		return entryText(o, x, n)
+	case kernel.Chain:
+		return chainText(o, x, n)
+	}
+	return o.Object.String()
+}
+
+// place is where an object is: family, table and name.
+func place(f kernel.Family, n kernel.Names, name string) string {
+	return ip(f) + " " + n.Table() + " " + name
+}
+
+// typeNames has the data types of nft by number.
+var typeNames = map[uint32]string{7: "ipv4_addr", 8: "ipv6_addr", 12: "inet_proto", 13: "inet_service"}
+
+func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
+	if v == kernel.Remove {
+		return "delete set " + place(s.Family, n, s.Name)
+	}
+	shape, types := shapes[s.Type], []string{}
+	for _, f := range shape.fields {
+		types = append(types, typeNames[f.typ(s.Family)])
+	}
+	flags := ""
+	if shape.interval {
+		flags = " flags interval;"
+	}
+	return fmt.Sprintf("add set %s { type %s;%s }", place(s.Family, n, s.Name), strings.Join(types, " . "), flags)
+}
+
+func entryText(o kernel.Op, e kernel.Entry, n kernel.Names) string {
+	f, spec, _ := n.SetSpec(e.Set)
+	verb := "add"
+	if o.Verb == kernel.Remove {
+		verb = "delete"
+	}
+	return fmt.Sprintf("%s element %s { %s }", verb, place(f, n, e.Set), member(&e, shapes[spec.Type].fields))
+}
+
+// member is the key of an entry.
+func member(e *kernel.Entry, fields []field) string {
+	var parts []string
+	for _, f := range fields {
+		switch f {
+		case addrField:
+			parts = append(parts, e.Addr.String())
+		case protoField:
+			proto := e.Proto.String()
+			if e.Proto == kernel.FWMark {
+				proto = strconv.Itoa(int(e.Proto)) // reserved: no protocol has the number
+			}
+			parts = append(parts, proto)
+		case portField:
+			parts = append(parts, strconv.Itoa(int(e.Port)))
+		case secondField:
+			parts = append(parts, strings.TrimSuffix(e.Second.String(), fmt.Sprintf("/%d", e.Second.Addr().BitLen())))
+		}
+	}
+	return strings.Join(parts, " . ")
+}
+
+var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting"} // by number
+
+func chainText(o kernel.Op, c kernel.Chain, n kernel.Names) string {
+	at := place(c.Family, n, chainName(c.Table, c.Name))
+	if o.Verb == kernel.Remove {
+		return "delete chain " + at
+	}
+	var b strings.Builder
+	switch base, ok := hooks[c.Table][c.Name]; {
+	case o.Verb == kernel.Change:
+		b.WriteString("flush chain " + at)
+	case ok:
+		fmt.Fprintf(&b, "add chain %s { type %s hook %s priority %d; policy accept; }", at, base.kind,
+			hookNames[base.hook], base.priority)
+	default:
+		b.WriteString("add chain " + at)
+	}
+	if c.Rules == "" {
+		return b.String()
+	}
+	for words := range strings.SplitSeq(c.Rules, "\n") {
+		r, err := compile(n, c.Family, c.Table, words)
+		if err != nil {
+			fmt.Fprintf(&b, "\n# %s %s", at, words)
+			continue
+		}
+		if r.comment != "" {
+			r.text = append(r.text, `comment "`+plainComment(r.comment)+`"`)
+		}
+		fmt.Fprintf(&b, "\nadd rule %s %s", at, strings.Join(r.text, " "))
+	}
+	return b.String()
+}

@@ -1,0 +1,102 @@
+package nft
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// Try reports whether the kernel takes rules, the sets that they name, and the base chains of their tables. It writes
+// all of it in a transaction whose last message cannot succeed, so nothing of it ever takes effect. If something is
+// refused the error is a *kernel.MissingError that names the rule.
+func (t *Table) Try(chains []kernel.Chain) error {
+	b, table := new(nl.Batch), t.names.Table()+"-trial"
+	var about []string // what each message is about
+	end := func(what string) {
+		b.End()
+		about = append(about, what)
+	}
+	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
+	about = append(about, "a transaction")
+	for _, f := range families {
+		begin(b, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, f)
+		b.Text(unix.NFTA_TABLE_NAME, table)
+		end("a table of family " + ip(f))
+	}
+	tried := make(map[string]bool) // sets and base chains
+	for _, c := range chains {
+		if err := t.tryObjects(b, table, c, tried, &about); err != nil {
+			return err
+		}
+		putChain(b, table, c)
+		about = append(about, "a chain")
+		for words := range strings.SplitSeq(c.Rules, "\n") {
+			if words == "" {
+				continue
+			}
+			r, err := compile(t.names, c.Family, c.Table, words)
+			if err != nil {
+				return err
+			}
+			own, err := userdata(words, r.comment)
+			if err != nil {
+				return err
+			}
+			putRule(b, table, c, r.exprs, own)
+			about = append(about, fmt.Sprintf("%q", words))
+		}
+	}
+	begin(b, unix.NFT_MSG_DELTABLE, 0, kernel.IPv4)
+	b.Text(unix.NFTA_TABLE_NAME, table+"-that-is-not-there")
+	end("")
+	limit(b, unix.NFNL_MSG_BATCH_END)
+
+	var failed *nl.BatchError
+	err := t.conn.Commit(b)
+	if !errors.As(err, &failed) {
+		return fmt.Errorf("trying rules of nftables: %w", err)
+	}
+	m := failed.Messages[0]
+	if m.Index == len(about)-1 {
+		return nil
+	}
+	return &kernel.MissingError{
+		What: fmt.Sprintf("nftables does not take %s: %v", about[m.Index], m.Err),
+		Hint: "load or install the kernel's modules for nftables (nft_*)",
+	}
+}
+
+// tryObjects adds the base chains of a chain's table, and the sets that its rules name.
+func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[string]bool, about *[]string) error {
+	for name := range hooks[c.Table] {
+		base := kernel.Chain{Family: c.Family, Table: c.Table, Name: name}
+		if tried[base.String()] {
+			continue
+		}
+		tried[base.String()] = true
+		putChain(b, table, base)
+		*about = append(*about, "a base chain of table "+c.Table)
+	}
+	words := strings.Fields(c.Rules)
+	for i, w := range words {
+		if w != "--match-set" && w != "--map" || i+1 == len(words) || tried[words[i+1]] {
+			continue
+		}
+		f, spec, ok := t.names.SetSpec(words[i+1])
+		if !ok {
+			return fmt.Errorf("set %s is not ours", words[i+1])
+		}
+		tried[words[i+1]] = true
+		s := kernel.Set{Name: words[i+1], Type: spec.Type, Family: f}
+		if err := putSet(b, table, s, uint32(len(tried))); err != nil {
+			return err
+		}
+		*about = append(*about, "a set of type "+string(s.Type))
+	}
+	return nil
+}
