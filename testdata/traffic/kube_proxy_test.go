@@ -155,7 +155,7 @@ func (o *kubeProxyNode) wantSeries(t *testing.T, theirs map[string]bool) {
 			t.Errorf("no metric %s", s)
 		}
 	}
-	if len(theirs) < 80 {
+	if len(theirs) < 70 { // a kernel without nfnetlink_acct has no counters for some
 		t.Errorf("kube-proxy has only %d series", len(theirs))
 	}
 }
