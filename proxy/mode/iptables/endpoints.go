@@ -14,17 +14,17 @@ import (
 )
 
 // endpoints returns the chain of a policy, which ends in one of its endpoints.
-func (p *port) endpoints(k kernel.ChainKind, list []endpoint) kernel.Chain {
+func (p *port) endpoints(k kernel.ChainKind, list []mode.Endpoint) kernel.Chain {
 	rules := p.rules[:0]
-	if k == p.internal {
-		for _, x := range p.clusterIPs {
+	if k == p.Internal {
+		for _, x := range p.ClusterIPs {
 			p.masquerade(&rules, x)
 		}
 	}
 	if p.Config.HairpinRules && !p.Config.EndpointChains {
 		for _, e := range list {
-			if e.here {
-				rules.add("-s ", single(e.at.Addr()), " ", p.comment(""), p.To(kernel.ChainMarkMasq))
+			if e.Here {
+				rules.add("-s ", single(e.At.Addr()), " ", p.comment(""), p.To(kernel.ChainMarkMasq))
 			}
 		}
 	}
@@ -35,14 +35,14 @@ func (p *port) endpoints(k kernel.ChainKind, list []endpoint) kernel.Chain {
 	}
 	sum := uint64(0)
 	for _, e := range list {
-		sum += uint64(e.weight)
+		sum += uint64(e.Weight)
 	}
 	for i, e := range list {
 		share := ""
 		if i < len(list)-1 {
-			share = p.share(uint64(e.weight), sum)
+			share = p.share(uint64(e.Weight), sum)
 		}
-		sum -= uint64(e.weight)
+		sum -= uint64(e.Weight)
 		p.drawn(&rules, e, share)
 	}
 	p.rules = rules
@@ -85,12 +85,12 @@ func (p *port) share(w, sum uint64) string {
 }
 
 func (p *port) sticky() bool {
-	return p.service.Affinity == sources.AffinityClientIP && !p.Config.NoAffinity
+	return p.Service.Affinity == sources.AffinityClientIP && !p.Config.NoAffinity
 }
 
 // drawn adds the rule that sends a new client to an endpoint: with the probability share,
 // or always if that is "".
-func (p *port) drawn(rules *lines, e endpoint, share string) {
+func (p *port) drawn(rules *lines, e mode.Endpoint, share string) {
 	draw, end := "", ""
 	if share != "" {
 		draw, end = "-m statistic --mode random --probability ", " "
@@ -103,24 +103,24 @@ func (p *port) drawn(rules *lines, e endpoint, share string) {
 	if p.sticky() {
 		remember = p.recent("--set", e)
 	}
-	rules.addTo(e.at, "-p ", p.proto.String(), " ", p.remark(e), draw, share, end, remember, toEndpoint)
+	rules.addTo(e.At, "-p ", p.Proto.String(), " ", p.remark(e), draw, share, end, remember, toEndpoint)
 }
 
 // remembered is the rule for a client that an endpoint had not long ago. Matches run from
 // left to right, so --update renews only the time of a client that is in the list.
-func (p *port) remembered(e endpoint) string {
-	seconds := int64(p.service.AffinityTimeout / time.Second)
+func (p *port) remembered(e mode.Endpoint) string {
+	seconds := int64(p.Service.AffinityTimeout / time.Second)
 	if p.Config.EndpointChains {
 		return p.remark(e) + p.recent(fmt.Sprintf("--rcheck --seconds %d --reap", seconds), e) + "-j " + p.endpointChain(e)
 	}
-	return "-p " + p.proto.String() + " " + p.remark(e) +
+	return "-p " + p.Proto.String() + " " + p.remark(e) +
 		p.recent(fmt.Sprintf("--update --seconds %d --reap", seconds), e) + dnat(e)
 }
 
 // recent matches with the list of an endpoint's clients, or of their networks. A list keeps the mask that it
 // was made with, so lists of networks have the prefix length in their name.
-func (p *port) recent(do string, e endpoint) string {
-	name, length := p.endpointChain(e), mode.AffinityPrefix(p.service, p.Family)
+func (p *port) recent(do string, e mode.Endpoint) string {
+	name, length := p.endpointChain(e), mode.AffinityPrefix(p.Service, p.Family)
 	if int(length) < p.Family.Bits() {
 		name += fmt.Sprintf("-%d", length)
 	}
@@ -143,27 +143,27 @@ func mask(f kernel.Family, length uint8) string {
 }
 
 // remark is the comment that names an endpoint. As in kube-proxy, a large table has none.
-func (p *port) remark(e endpoint) string {
+func (p *port) remark(e mode.Endpoint) string {
 	if p.large {
 		return ""
 	}
-	return p.comment(" -> " + e.at.String())
+	return p.comment(" -> " + e.At.String())
 }
 
 const toEndpoint = "-j DNAT --to-destination "
 
-func dnat(e endpoint) string { return toEndpoint + e.at.String() }
+func dnat(e mode.Endpoint) string { return toEndpoint + e.At.String() }
 
 // endpointChain is the name of kube-proxy's chain for an endpoint, and of its list of
 // clients.
-func (p *port) endpointChain(e endpoint) string {
-	return p.Config.Names.Hashed(kernel.ChainEndpoint, endpointHash(p.name, p.proto, e.at))
+func (p *port) endpointChain(e mode.Endpoint) string {
+	return p.Config.Names.Hashed(kernel.ChainEndpoint, endpointHash(p.name, p.Proto, e.At))
 }
 
 // endpointChains returns a chain for each endpoint, as kube-proxy writes them.
-func (p *port) endpointChains(list []endpoint) []kernel.Chain {
-	slices.SortFunc(list, func(a, b endpoint) int { return a.at.Compare(b.at) })
-	list = slices.CompactFunc(list, func(a, b endpoint) bool { return a.at == b.at })
+func (p *port) endpointChains(list []mode.Endpoint) []kernel.Chain {
+	slices.SortFunc(list, func(a, b mode.Endpoint) int { return a.At.Compare(b.At) })
+	list = slices.CompactFunc(list, func(a, b mode.Endpoint) bool { return a.At == b.At })
 	name := ""
 	if !p.large {
 		name = mode.Comment(p.name)
@@ -175,8 +175,8 @@ func (p *port) endpointChains(list []endpoint) []kernel.Chain {
 			remember = p.recent("--set", e)
 		}
 		chains[i] = p.Chain("nat", p.endpointChain(e),
-			"-s "+single(e.at.Addr())+" "+name+p.To(kernel.ChainMarkMasq),
-			fmt.Sprintf("-p %s %s%s-m %s %s", p.proto, name, remember, p.proto, dnat(e)))
+			"-s "+single(e.At.Addr())+" "+name+p.To(kernel.ChainMarkMasq),
+			fmt.Sprintf("-p %s %s%s-m %s %s", p.Proto, name, remember, p.Proto, dnat(e)))
 	}
 	return chains
 }

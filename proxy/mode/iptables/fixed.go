@@ -59,7 +59,7 @@ func (w *writer) healthChecks() []string {
 	}
 	var rules []string
 	for number := range w.Frontends.HealthCheckPorts(w.Family) {
-		p := port{proto: kernel.TCP, name: names[number]}
+		p := port{Port: mode.Port{Proto: kernel.TCP}, name: names[number]}
 		rules = append(rules, p.dport(number, " health check node port")+"-j ACCEPT")
 	}
 	return rules

@@ -76,7 +76,7 @@ func (m *Mode) since(f *frontend.Frontends, c mode.Config) ([]frontend.Changed, 
 
 // make writes everything.
 func (m *Mode) make(f *frontend.Frontends, c mode.Config) {
-	m.config, m.large, m.fronts, m.state = c, isLarge(f), byService(f), common(f, c)
+	m.config, m.large, m.fronts, m.state = c, isLarge(f), mode.ByService(f), common(f, c)
 	families := f.Config.Families()
 	m.families = make([]family, len(families))
 	for i, of := range families {

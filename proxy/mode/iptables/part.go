@@ -51,40 +51,27 @@ func (w *writer) part(index int, fronts []int32) part {
 	if !slices.ContainsFunc(fronts, func(at int32) bool { return w.Frontends.Fronts[at].Key.Family() == w.Family }) {
 		return out.part // for the family that most services do not have
 	}
-	of := w.byPort(index, fronts)
-	for number := range of {
-		p := w.newPort(index, number, of[number])
-		p.choose()
+	for number, of := range w.Ports(index, fronts) {
+		p := w.newPort(of, number)
 		p.entrances(&out)
 		p.ownChains(&out)
 	}
 	return out.finished()
 }
 
-// byPort returns the fronts of each port of a service in the family, by their indexes, in the order of fronts.
-func (w *writer) byPort(index int, fronts []int32) [][]int32 {
-	of := make([][]int32, len(w.Frontends.Table.Services.At(index).Ports))
-	for _, at := range fronts {
-		if x := &w.Frontends.Fronts[at]; x.Key.Family() == w.Family {
-			of[x.Port] = append(of[x.Port], at)
-		}
-	}
-	return of
-}
-
 // entrances adds the rules of the shared chains.
 func (p *port) entrances(out *draft) {
-	for _, x := range p.clusterIPs {
-		if p.internal != "" {
-			out.add(natServices, p.to(x, " cluster IP")+"-j "+p.chain(p.internal))
+	for _, x := range p.ClusterIPs {
+		if p.Internal != "" {
+			out.add(natServices, p.to(x, " cluster IP")+"-j "+p.chain(p.Internal))
 		} else {
 			why, target := p.refusal(x.Traits.Has(frontend.InternalLocal))
 			out.add(filterServices, p.to(x, why)+target)
 		}
 	}
-	why, target := p.refusal(p.keepsSource())
-	for _, x := range p.vips {
-		if p.any() {
+	why, target := p.refusal(p.KeepsSource())
+	for _, x := range p.VIPs {
+		if p.Any() {
 			kind, chain := " external IP", kernel.ChainExternal
 			if x.Traits.Has(frontend.LoadBalancer) {
 				kind = " loadbalancer IP"
@@ -95,32 +82,29 @@ func (p *port) entrances(out *draft) {
 			}
 			out.add(natServices, p.to(x, kind)+"-j "+p.chain(chain))
 		}
-		if p.external == "" {
+		if p.External == "" {
 			out.add(filterExternal, p.to(x, why)+target)
 		}
 	}
-	if len(p.nodePorts) == 0 {
+	if len(p.NodePorts) == 0 {
 		return
 	}
-	number := p.nodePorts[0].Key.Port
-	if p.any() {
+	number := p.NodePorts[0].Key.Port
+	if p.Any() {
 		out.add(natNodePorts, p.dport(number, "")+"-j "+p.chain(kernel.ChainExternal))
 	}
-	if p.external == "" {
-		for _, x := range p.nodePorts {
+	if p.External == "" {
+		for _, x := range p.NodePorts {
 			out.add(filterExternal, p.to(x, why)+target)
 		}
 	}
 }
 
-// any reports whether the port has endpoints on any node.
-func (p *port) any() bool { return len(p.cluster)+len(p.local) > 0 }
-
 // refusal returns why packets are refused that no rule of nat has sent to an endpoint, and
 // the target for it: those for a node without endpoints under policy Local are dropped,
 // since another node may answer.
 func (p *port) refusal(local bool) (why, target string) {
-	if local && p.any() {
+	if local && p.Any() {
 		return " has no local endpoints", "-j DROP"
 	}
 	return " has no endpoints", p.Reject()
@@ -128,21 +112,21 @@ func (p *port) refusal(local bool) (why, target string) {
 
 // ownChains adds the chains of the port.
 func (p *port) ownChains(out *draft) {
-	outside := len(p.vips)+len(p.nodePorts) > 0
-	if outside && p.any() {
+	outside := len(p.VIPs)+len(p.NodePorts) > 0
+	if outside && p.Any() {
 		out.chains = append(out.chains, p.Chain("nat", p.chain(kernel.ChainExternal), p.fromOutside()...))
 		if rules := p.sourceRanges(); rules != nil {
 			out.chains = append(out.chains, p.Chain("nat", p.chain(kernel.ChainFirewall), rules...))
 		}
 	}
-	var targets []endpoint
-	if len(p.cluster) > 0 && (outside || p.internal == kernel.ChainCluster) {
-		out.chains = append(out.chains, p.endpoints(kernel.ChainCluster, p.cluster))
-		targets = append(targets, p.cluster...)
+	var targets []mode.Endpoint
+	if len(p.Cluster) > 0 && (outside || p.Internal == kernel.ChainCluster) {
+		out.chains = append(out.chains, p.endpoints(kernel.ChainCluster, p.Cluster))
+		targets = append(targets, p.Cluster...)
 	}
-	if p.internal == kernel.ChainLocal || p.external == kernel.ChainLocal {
-		out.chains = append(out.chains, p.endpoints(kernel.ChainLocal, p.local))
-		targets = append(targets, p.local...)
+	if p.Internal == kernel.ChainLocal || p.External == kernel.ChainLocal {
+		out.chains = append(out.chains, p.endpoints(kernel.ChainLocal, p.Local))
+		targets = append(targets, p.Local...)
 	}
 	if p.Config.EndpointChains {
 		out.chains = append(out.chains, p.endpointChains(targets)...)
@@ -155,21 +139,21 @@ func (p *port) ownChains(out *draft) {
 func (p *port) fromOutside() []string {
 	var rules []string
 	masq := p.To(kernel.ChainMarkMasq)
-	if !p.keepsSource() {
+	if !p.KeepsSource() {
 		rules = append(rules, mode.Comment("masquerade traffic for "+p.name+" external destinations")+masq)
 	} else {
 		const fromNode = "-m addrtype --src-type LOCAL "
 		all := "-j " + p.chain(kernel.ChainCluster)
-		if len(p.cluster) > 0 && p.workloads != "" {
+		if len(p.Cluster) > 0 && p.workloads != "" {
 			rules = append(rules, p.workloads+mode.Comment("pod traffic for "+p.name+" external destinations")+all)
 		}
 		rules = append(rules, mode.Comment("masquerade LOCAL traffic for "+p.name+" external destinations")+fromNode+masq)
-		if len(p.cluster) > 0 {
+		if len(p.Cluster) > 0 {
 			rules = append(rules, mode.Comment("route LOCAL traffic for "+p.name+" external destinations")+fromNode+all)
 		}
 	}
-	if p.external != "" {
-		rules = append(rules, "-j "+p.chain(p.external))
+	if p.External != "" {
+		rules = append(rules, "-j "+p.chain(p.External))
 	}
 	return rules
 }
@@ -181,19 +165,19 @@ func (p *port) sourceRanges() []string {
 	var ranges, self, notSelf []string
 	restricted := false
 	accept := p.comment(" loadbalancer IP") + "-j " + p.chain(kernel.ChainExternal)
-	for _, r := range p.service.SourceRanges {
+	for _, r := range p.Service.SourceRanges {
 		if kernel.FamilyOf(r.Addr()) == p.Family {
 			ranges = append(ranges, "-s "+r.Masked().String()+" "+accept)
 		}
 	}
-	for _, x := range p.vips {
+	for _, x := range p.VIPs {
 		vip := x.Key.Addr
 		switch {
 		case !x.Traits.Has(frontend.Restricted):
 			continue
 		case x.Traits.Has(frontend.NodeAllowed):
 			self = append(self, "-s "+single(vip)+" "+accept)
-		case slices.ContainsFunc(p.service.SourceRanges, func(r netip.Prefix) bool { return r.Contains(vip) }):
+		case slices.ContainsFunc(p.Service.SourceRanges, func(r netip.Prefix) bool { return r.Contains(vip) }):
 			notSelf = append(notSelf, "-s "+single(vip)+" "+p.comment(" loadbalancer IP")+"-j RETURN")
 		}
 		restricted = true

@@ -103,16 +103,6 @@ func isLarge(f *frontend.Frontends) bool {
 	return n > manyEndpoints
 }
 
-// byService lists the fronts of each service.
-func byService(f *frontend.Frontends) [][]int32 {
-	fronts := make([][]int32, f.Table.Services.Len())
-	for i := range f.Fronts {
-		s := f.Fronts[i].Service
-		fronts[s] = append(fronts[s], int32(i))
-	}
-	return fronts
-}
-
 // sharedChains returns the chains in which many services have rules, made of all parts.
 func (w *writer) sharedChains(parts []part) []kernel.Chain {
 	own := [shared]struct {
