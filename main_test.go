@@ -217,6 +217,7 @@ var mayImport = map[string][]string{
 
 	// From a table to the wanted state: pure.
 	"proxy/mode/iptables":  {"kernel", "proxy/frontend", "proxy/mode", "sources"},
+	"proxy/mode/nftables":  {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/ipvs":      {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode/userspace": {"kernel", "proxy/frontend", "proxy/mode", "sources"},
 	"proxy/mode":           {"kernel", "proxy/frontend", "sources"},
@@ -269,7 +270,7 @@ var mayImport = map[string][]string{
 
 // standardOnly are packages of values and pure functions. Besides mayImport they import the
 // standard library alone.
-var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/packet", "proxy", "proxy/announce", "proxy/answers", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/userspace"}
+var standardOnly = []string{"kernel", "kernel/plan", "sources", "kernel/fake", "kernel/packet", "proxy", "proxy/announce", "proxy/answers", "proxy/frontend", "proxy/health", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/nftables", "proxy/mode/userspace"}
 
 // kernelModules are the modules that only packages below kernel may import.
 var kernelModules = []string{"golang.org/x/sys", "github.com/sirupsen/logrus", "github.com/vishvananda/netlink", "github.com/moby/ipvs",

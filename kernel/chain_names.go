@@ -19,7 +19,7 @@ const (
 	ChainIPVSFilter           ChainName = "IPVS-FILTER"
 	ChainIPVSOutFilter        ChainName = "IPVS-OUT-FILTER"
 
-	// Those of mode iptables alone. The last two are ours, the others kube-proxy's.
+	// Those of mode iptables alone. The last two are ours, the others kube-proxy's. Mode nftables has ChainVIPFilter, too.
 	ChainNodePorts        ChainName = "NODEPORTS"
 	ChainExternalServices ChainName = "EXTERNAL-SERVICES"
 	ChainVIPFilter        ChainName = "VIP-FILTER"
@@ -41,7 +41,7 @@ const (
 var chainNames = map[string][]ChainName{
 	"raw": {formerUntracked, formerNotrack},
 	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts,
-		ChainPortalsContainer, ChainPortalsHost, ChainTrial},
+		ChainPortalsContainer, ChainPortalsHost, ChainVIPFilter, ChainTrial},
 	"filter": {
 		ChainForward, ChainProxyFirewall, ChainSourceRangesFirewall, ChainNodePort, ChainIPVSFilter, ChainIPVSOutFilter,
 		ChainServices, ChainNodePorts, ChainExternalServices, ChainVIPFilter, ChainLocalnetFirewall, ChainTrial,

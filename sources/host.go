@@ -55,6 +55,7 @@ func (n *NodePortAddrs) equal(o *NodePortAddrs) bool {
 const (
 	ModeIPVS      = "ipvs"
 	ModeIPTables  = "iptables"
+	ModeNFTables  = "nftables"
 	ModeUserspace = "userspace"
 )
 

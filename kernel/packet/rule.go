@@ -20,6 +20,8 @@ type Rule struct {
 	onSource    bool           // a condition is about the source
 	value, mask uint32         // of MARK
 	to          netip.AddrPort // of DNAT; zero if it is not one address and port
+	verdicts    string         // the map of VMAP
+	slots       *slots         // of DNAT, if it chooses one of a map
 	untracks    bool           // connection tracking leaves the packet out
 	doubt       string         // why it is not known what the target does, "" if it is
 }
@@ -102,7 +104,7 @@ var passing = []string{"LOG", "NFLOG", "TRACE", "AUDIT", "TCPMSS", "CLASSIFY", "
 	"CONNSECMARK", "SECMARK", "ACCT", "TEE", "RATEEST", "LED"}
 
 // ending are targets that end a packet's way through a chain, or change what rules see of it.
-var ending = []string{"DROP", "REJECT", "DNAT", "REDIRECT", "TPROXY", "MARK", "CONNMARK", "CT", "NOTRACK"}
+var ending = []string{"DROP", "REJECT", "DNAT", "REDIRECT", "TPROXY", "VMAP", "MARK", "CONNMARK", "CT", "NOTRACK"}
 
 // Passes reports whether packets go on behind a target as they were, or leave the chain accepted. known is false for
 // the name of a chain, and of a target about which nothing is known.
@@ -205,10 +207,28 @@ func (p *parser) target(leaves bool) {
 	if _, known := Passes(r.Target); leaves && known || r.Target == "" {
 		r.doubt = fmt.Sprintf("target %q is not understood", r.Target)
 	}
-	option, value := p.next(), p.next()
+	option, value, rest := p.next(), p.next(), p.words
 	p.words = nil
 	switch r.Target {
+	case "VMAP":
+		r.verdicts = value
+		if len(rest) != 1 || option != "--map" {
+			r.doubt = fmt.Sprintf("option %q of target VMAP is not understood", option)
+			return
+		}
+		c, err := p.inSet(value, rest[0])
+		if err != nil {
+			c = puzzle("%v", err)
+		}
+		p.add(c)
 	case "DNAT":
+		if option == "--map" {
+			s, err := readSlots(value, rest)
+			if r.slots = &s; err != nil {
+				r.doubt = err.Error()
+			}
+			return
+		}
 		r.to, _ = netip.ParseAddrPort(value)
 	case "CT", "NOTRACK":
 		r.untracks = r.Target == "NOTRACK" || option == "--notrack"

@@ -12,6 +12,7 @@ import (
 // dimensions is how many parts of a packet a set of each type looks up.
 var dimensions = map[kernel.SetType]int{
 	kernel.HashIP: 1, kernel.HashIPPort: 2, kernel.HashIPPortIP: 3, kernel.HashIPPortNet: 3, kernel.BitmapPort: 1,
+	kernel.MapIPPort: 2,
 }
 
 // inSet looks up parts of a packet, "dst,dst,src", in a set of ours. Those of other programs are not known.

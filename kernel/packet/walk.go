@@ -86,11 +86,26 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 				f.masquerade = Hairpin
 			}
 			return r.Target, nil
+		case "VMAP":
+			chain, _ := t.goesTo(r.verdicts, &f.View)
+			if _, found := t.rules(f.family(), table, chain); !found {
+				return "", fmt.Errorf("%s %s: rule %q: there is no chain %q", table, chain, r.Text, chain)
+			}
+			return t.walk(table, chain, f, depth+1)
 		case "DNAT":
-			if !r.to.IsValid() {
+			to := r.to
+			if r.slots != nil {
+				var found bool
+				if to, found = t.slot(r.slots, &f.View); !found {
+					t.step("map %s has no such slot", r.slots.in)
+					continue
+				}
+				t.step("map %s: %s", r.slots.in, to)
+			}
+			if !to.IsValid() {
 				return "", fmt.Errorf("%s %s: rule %q: it does not say one address and port", table, chain, r.Text)
 			}
-			f.Dst, f.translated = r.to, kernel.VirtualAt(f.Dst, f.Proto)
+			f.Dst, f.translated = to, kernel.VirtualAt(f.Dst, f.Proto)
 			return r.Target, nil
 		case "":
 		default:

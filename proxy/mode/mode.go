@@ -16,6 +16,7 @@ import (
 const (
 	IPVS      = sources.ModeIPVS
 	IPTables  = sources.ModeIPTables
+	NFTables  = sources.ModeNFTables
 	Userspace = sources.ModeUserspace
 )
 

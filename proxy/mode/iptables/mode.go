@@ -111,7 +111,7 @@ func (m *Mode) patch(f *frontend.Frontends, changed []frontend.Changed) {
 		}
 		*x = family{parts, replaced(x.chains, before, now)}
 	}
-	m.state.Policy.Cut, m.state.Policy.Quiesced = f.Cut(), quiesced(f, &m.state.Policy)
+	m.state.Policy.Cut, m.state.Policy.Quiesced = f.Cut(), mode.Quiesced(f, &m.state.Policy)
 }
 
 // replaced returns sorted chains with some removed and others added or replaced.

@@ -2,7 +2,6 @@ package iptables
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -15,44 +14,12 @@ func State(f *frontend.Frontends, c mode.Config) kernel.State { return new(Mode)
 
 // common returns the state without chains.
 func common(f *frontend.Frontends, c mode.Config) kernel.State {
-	s := kernel.State{Policy: mode.Policy(f, c), Sysctls: mode.Sysctls(f, c)}
-	s.Policy.DrainVirtuals = true // those of mode ipvs
-	s.Policy.DrainRules = s.Policy.DrainTimeout > 0 ||
-		slices.ContainsFunc(s.Policy.Drains, func(d kernel.VirtualDrain) bool {
-			return d.Timeout > 0
-		})
-	s.Policy.Quiesced = quiesced(f, &s.Policy)
-	if c.NoDevice {
-		c.VIPBinding = mode.BindRoute
-	} else {
-		s.Links = []kernel.Link{{Name: c.Names.Device, Type: "dummy"}}
-	}
+	s := mode.Ruled(f, c)
 	if c.LocalhostNodePorts {
 		s.Sysctls = append(s.Sysctls, kernel.Sysctl{Name: routeLocalnet, Value: "1"})
 	}
-	mode.AddVIPs(&s, f, c)
 	s.Sort()
 	return s
-}
-
-// quiesced lists the backends of weight 0 over TCP, if any drain is limited.
-func quiesced(f *frontend.Frontends, p *kernel.Policy) (all []kernel.RealKey) {
-	if !p.DrainRules {
-		return nil
-	}
-	for i := range f.Fronts {
-		x := &f.Fronts[i]
-		if x.Key.Proto != kernel.TCP {
-			continue
-		}
-		for _, b := range f.Backends(x) {
-			if f.Weight(int(x.Service), b) == 0 {
-				all = append(all, kernel.RealKey{Virtual: x.Key, Addr: f.Addr(int(x.Service), b)})
-			}
-		}
-	}
-	slices.SortFunc(all, kernel.RealKey.Compare)
-	return all
 }
 
 // writer writes the rules of one family.

@@ -27,7 +27,7 @@ func TestLayoutsAgree(t *testing.T) {
 		full := State(f, config)
 		config.Lean = true
 		lean := State(f, config)
-		for _, p := range packets(f) {
+		for _, p := range modetest.PacketsAround(f) {
 			want, err := packet.Trace(full, node, p)
 			got, err2 := packet.Trace(lean, node, p)
 			if (err == nil) != (err2 == nil) {
@@ -38,38 +38,6 @@ func TestLayoutsAgree(t *testing.T) {
 			}
 		}
 	})
-}
-
-// packets are packets to each front, to other ports of its address and past the node. They come from outside, from a
-// workload, from the node and from its loopback, in each state of connection tracking.
-func packets(f *frontend.Frontends) (all []packet.Packet) {
-	for i := range f.Fronts {
-		k := f.Fronts[i].Key
-		vip := k.Addr
-		for _, port := range []uint16{k.Port, 22} {
-			to := netip.AddrPortFrom(vip, port)
-			from := netip.AddrPortFrom(modetest.Outside(vip), 40000)
-			for _, p := range []packet.Packet{
-				{}, {Established: true}, {State: "RELATED"}, {State: "RELATED", Established: true}, {State: "INVALID"}, {State: "UNTRACKED"},
-			} {
-				p.Proto, p.Dst = k.Proto, to
-				all = append(all, p)
-				p.Src, p.In = from, "veth1"
-				all = append(all, p)
-				p.In = "eth0"
-				all = append(all, p)
-				p.Dst = netip.AddrPortFrom(modetest.Outside(vip).Next(), port)
-				all = append(all, p)
-			}
-			lo := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), 40000)
-			if vip.Is6() {
-				lo = netip.AddrPortFrom(netip.IPv6Loopback(), 40000)
-			}
-			all = append(all, packet.Packet{Proto: k.Proto, Src: lo, Dst: to})
-		}
-		all = append(all, packet.Packet{Echo: true, Src: netip.AddrPortFrom(modetest.Outside(vip), 0), Dst: netip.AddrPortFrom(vip, 0), In: "eth0"})
-	}
-	return all
 }
 
 // visits is how many rules a packet is compared with, and how many of them look into a set.
