@@ -385,8 +385,8 @@ func (x *transaction) run(typ uint16, places []int32) (n int) {
 			break
 		}
 		at := x.batch.Size()
-		if err := shape.putElement(&x.batch, &e, family); err != nil {
-			x.fail(int(places[n]), err)
+		if !shape.putElement(&x.batch, &e, family, typ == unix.NFT_MSG_NEWSETELEM) {
+			x.fail(int(places[n]), fmt.Errorf("%s does not fit set %s", e.Member(), e.Set))
 			return n + 1
 		}
 		x.elements = append(x.elements, places[n])

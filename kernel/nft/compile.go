@@ -359,11 +359,11 @@ func (c *compiler) addressType(option, value string) error {
 
 // set looks parts of the packet up in a set.
 func (c *compiler) set(name, directions string) error {
-	_, spec, ok := c.names.SetSpec(name)
-	if !ok {
-		return fmt.Errorf("set %s is not ours", name)
+	shape, err := c.shape(name)
+	if err != nil {
+		return err
 	}
-	key, err := c.key(0, shapes[spec.Type].fields, directions)
+	key, _, err := c.key(shape.fields, directions)
 	if err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
 	}
@@ -376,33 +376,45 @@ func (c *compiler) set(name, directions string) error {
 	return nil
 }
 
-// key loads the parts of a packet that a set has: addresses and ports from the directions given, which do not name the
-// protocol.
-func (c *compiler) key(r uint32, fields []field, directions string) (string, error) {
+// shape returns what a set of ours is.
+func (c *compiler) shape(set string) (shape, error) {
+	family, spec, ok := c.names.SetSpec(set)
+	if !ok || family != c.family {
+		return shape{}, fmt.Errorf("set %s is not ours", set)
+	}
+	return shapes[spec.Type], nil
+}
+
+// key loads the parts of a packet that a set has, from the first register on: addresses and ports from the directions
+// given, which do not name the protocol. A slot is loaded by its target. next is the register behind them.
+func (c *compiler) key(fields []field, directions string) (names string, next uint32, err error) {
 	rest := strings.Split(directions, ",")
-	var names []string
+	var all []string
 	for _, f := range fields {
-		if f == protoField {
-			c.meta(r, unix.NFT_META_L4PROTO)
-			names = append(names, "meta l4proto")
-			r++
+		switch f {
+		case protoField:
+			c.meta(next, unix.NFT_META_L4PROTO)
+			all = append(all, "meta l4proto")
+			next++
+			continue
+		case slotField:
 			continue
 		}
 		if len(rest) == 0 || rest[0] != "src" && rest[0] != "dst" {
-			return "", fmt.Errorf("directions %q", directions)
+			return "", 0, fmt.Errorf("directions %q", directions)
 		}
 		if f == portField {
-			names = append(names, c.loadPort(r, rest[0]))
-			r++
+			all = append(all, c.loadPort(next, rest[0]))
+			next++
 		} else {
-			n, name := c.loadAddr(r, rest[0])
-			names = append(names, name)
-			r += n
+			n, name := c.loadAddr(next, rest[0])
+			all = append(all, name)
+			next += n
 		}
 		rest = rest[1:]
 	}
 	if len(rest) > 0 {
-		return "", fmt.Errorf("directions %q", directions)
+		return "", 0, fmt.Errorf("directions %q", directions)
 	}
-	return strings.Join(names, " . "), nil
+	return strings.Join(all, " . "), next, nil
 }

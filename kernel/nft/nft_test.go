@@ -118,10 +118,19 @@ func scenarioFiles(t *testing.T) []string {
 
 // TestScenarios: what mode ipvs wants is written and read back, is readable for nft, and gone in the end.
 func TestScenarios(t *testing.T) {
+	seen := make(map[string]bool) // rules: nft takes a tenth of a second
 	scenarios(t, func(t *testing.T, names kernel.Names, s kernel.State) {
 		table := open(t, names)
 		apply(t, table, s)
-		readable(t, table, s)
+		if rules := (kernel.State{Chains: s.Chains}).String(); !seen[rules] {
+			seen[rules] = true
+			if strings.HasSuffix(t.Name(), "true") {
+				readable(t, table, s)
+			} else {
+				sameText(t, table, s)
+				apply(t, table, s)
+			}
+		}
 		apply(t, table, kernel.State{})
 		if there, err := table.Present(); there || err != nil {
 			t.Errorf("a table is left: %v, %v", there, err)
@@ -152,40 +161,39 @@ func readable(t *testing.T, table *Table, s kernel.State) {
 	}
 }
 
-// TestText: nft makes of the text of a plan what Apply makes of the plan.
-func TestText(t *testing.T) {
-	scenarios(t, func(t *testing.T, names kernel.Names, s kernel.State) {
-		table := open(t, names)
-		first := []string{"add table ip " + names.Table()}
-		if slices.ContainsFunc(s.Sets, func(s kernel.Set) bool { return s.Family == kernel.IPv6 }) {
-			first = append(first, "add table ip6 "+names.Table())
-		}
-		var elements, rules []string
-		for _, o := range ops(t, table, s) {
-			for line := range strings.SplitSeq(Text(o, names), "\n") {
-				switch {
-				case strings.HasPrefix(line, "add element"):
-					elements = append(elements, line)
-				case strings.HasPrefix(line, "add rule"):
-					rules = append(rules, line)
-				default:
-					first = append(first, line)
-				}
+// sameText: nft makes of the text of a plan what Apply makes of the plan.
+func sameText(t *testing.T, table *Table, s kernel.State) {
+	t.Helper()
+	names := table.names
+	kerneltest.Run(t, "nft", "flush", "ruleset")
+	first := []string{"add table ip " + names.Table(), "add table ip6 " + names.Table()}
+	var elements, rules []string
+	for _, o := range ops(t, table, s) {
+		for line := range strings.SplitSeq(Text(o, names), "\n") {
+			switch {
+			case strings.HasPrefix(line, "add element"):
+				elements = append(elements, line)
+			case strings.HasPrefix(line, "add rule"):
+				rules = append(rules, line)
+			default:
+				first = append(first, line)
 			}
 		}
-		file := filepath.Join(t.TempDir(), "plan")
-		text := strings.Join(slices.Concat(first, elements, rules), "\n") + "\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		kerneltest.Run(t, "nft", "-f", file)
-		want := kerneltest.Run(t, "nft", "list", "ruleset")
-		kerneltest.Run(t, "nft", "flush", "ruleset")
-		apply(t, table, s)
-		if got := kerneltest.Run(t, "nft", "list", "ruleset"); normal(got) != normal(want) {
-			t.Errorf("nft lists\n%s\nof the text\n%s\n%s", got, text, want)
-		}
-	})
+	}
+	file := filepath.Join(t.TempDir(), "plan")
+	text := strings.Join(slices.Concat(first, elements, rules), "\n") + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kerneltest.Run(t, "nft", "-f", file)
+	want := kerneltest.Run(t, "nft", "list", "ruleset")
+	kerneltest.Run(t, "nft", "flush", "ruleset")
+	apply(t, table, s)
+	kerneltest.Run(t, "nft", "add table ip "+names.Table()+"; add table ip6 "+names.Table())
+	if got := kerneltest.Run(t, "nft", "list", "ruleset"); normal(got) != normal(want) {
+		t.Errorf("nft lists\n%s\nof the text\n%s\n%s", got, text, want)
+	}
+	kerneltest.Run(t, "nft", "flush", "ruleset")
 }
 
 // normal sorts the lines of elements, which nft lists in the order of a hash with a seed.

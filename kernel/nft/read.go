@@ -142,7 +142,7 @@ func (t *Table) sets(f kernel.Family) (all []kernel.Set, err error) {
 	ask := func(b *nl.Batch) { b.Text(unix.NFTA_SET_TABLE, t.names.Table()) }
 	err = t.dump(unix.NFT_MSG_GETSET, f, ask, func() { all = all[:0] }, func(a nl.Attrs) error {
 		var name string
-		var flags, typ, size, dataType uint32
+		var flags, typ, size, dataType, dataSize uint32
 		for a.Next() {
 			switch a.Type() {
 			case unix.NFTA_SET_NAME:
@@ -155,6 +155,8 @@ func (t *Table) sets(f kernel.Family) (all []kernel.Set, err error) {
 				size = a.U32BE()
 			case unix.NFTA_SET_DATA_TYPE:
 				dataType = a.U32BE()
+			case unix.NFTA_SET_DATA_LEN:
+				dataSize = a.U32BE()
 			}
 		}
 		family, spec, ok := t.names.SetSpec(name)
@@ -166,7 +168,8 @@ func (t *Table) sets(f kernel.Family) (all []kernel.Set, err error) {
 			s.MaxElem = math.MaxUint32
 		}
 		if family != f || flags != shape.flags() || typ != keyType(shape.fields, f) ||
-			size != uint32(keySize(shape.fields, f)) || dataType != 0 {
+			size != uint32(keySize(shape.fields, f)) || dataType != shape.dataType(f) ||
+			shape.to != nil && dataSize != shape.dataSize(f) {
 			s.Type = changed
 		}
 		all = append(all, s)

@@ -20,13 +20,16 @@ const (
 	protoField
 	portField
 	secondField
+	slotField
 )
 
 // shape is what a type of set is in nf_tables: a key of several fields is a concatenation, each field padded to 32
-// bits.
+// bits. Of a map the value is a verdict or a concatenation.
 type shape struct {
 	fields   []field
 	interval bool // the last field is a prefix
+	verdict  bool
+	to       []field // secondField and the port
 }
 
 var shapes = map[kernel.SetType]shape{
@@ -35,7 +38,13 @@ var shapes = map[kernel.SetType]shape{
 	kernel.HashIPPortIP:  {fields: []field{addrField, protoField, portField, secondField}},
 	kernel.HashIPPortNet: {fields: []field{addrField, protoField, portField, secondField}, interval: true},
 	kernel.BitmapPort:    {fields: []field{portField}},
+	kernel.MapIPPort:     {fields: []field{addrField, protoField, portField}, verdict: true},
+	kernel.MapPort:       {fields: []field{protoField, portField}, verdict: true},
+	kernel.MapIPPortSlot: {fields: []field{addrField, protoField, portField, slotField}, to: endpoint},
+	kernel.MapPortSlot:   {fields: []field{protoField, portField, slotField}, to: endpoint},
 }
+
+var endpoint = []field{secondField, portField}
 
 // size is the length of a field in bytes, and typ its number among nft's data types, which is how nft knows what to
 // print.
@@ -45,6 +54,8 @@ func (f field) size(family kernel.Family) int {
 		return 1
 	case portField:
 		return 2
+	case slotField:
+		return 4
 	}
 	return family.Bits() / 8
 }
@@ -55,6 +66,8 @@ func (f field) typ(family kernel.Family) uint32 {
 		return 12
 	case f == portField:
 		return 13
+	case f == slotField:
+		return 4 // an integer: see typeOf
 	case family == kernel.IPv6:
 		return 8
 	}
@@ -80,10 +93,31 @@ func keyType(fields []field, f kernel.Family) (typ uint32) {
 }
 
 func (s shape) flags() uint32 {
-	if s.interval {
+	switch {
+	case s.interval:
 		return unix.NFT_SET_INTERVAL | setConcat
+	case s.isMap():
+		return unix.NFT_SET_MAP
 	}
 	return 0
+}
+
+func (s shape) isMap() bool { return s.verdict || s.to != nil }
+
+// dataType and dataSize are the type and the length of values, 0 without them. The kernel knows the length of a
+// verdict.
+func (s shape) dataType(f kernel.Family) uint32 {
+	if s.verdict {
+		return typeOfVerdict
+	}
+	return keyType(s.to, f)
+}
+
+func (s shape) dataSize(f kernel.Family) uint32 {
+	if s.to == nil {
+		return 0
+	}
+	return uint32(keySize(s.to, f))
 }
 
 // putSet adds the message that creates a set. It has no size, so it grows as needed.
@@ -99,6 +133,15 @@ func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 	b.U32BE(unix.NFTA_SET_FLAGS, shape.flags())
 	b.U32BE(unix.NFTA_SET_KEY_TYPE, keyType(shape.fields, s.Family))
 	b.U32BE(unix.NFTA_SET_KEY_LEN, uint32(keySize(shape.fields, s.Family)))
+	if shape.isMap() {
+		b.U32BE(unix.NFTA_SET_DATA_TYPE, shape.dataType(s.Family))
+		if n := shape.dataSize(s.Family); n > 0 {
+			b.U32BE(unix.NFTA_SET_DATA_LEN, n)
+		}
+	}
+	if shape.to != nil {
+		b.Attr(unix.NFTA_SET_USERDATA, shape.typeOf(s.Family))
+	}
 	if shape.interval {
 		desc := b.Nest(unix.NFTA_SET_DESC)
 		concat := b.Nest(descConcat)
@@ -117,7 +160,7 @@ func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 // maxKey is the longest key in bytes: two addresses of IPv6, a protocol and a port.
 const maxKey = 16 + 4 + 4 + 16
 
-// key is an element's key, or the end of its range.
+// key is an element's key, the end of its range, or its value.
 type key struct {
 	bytes [maxKey]byte
 	n     int
@@ -125,45 +168,51 @@ type key struct {
 
 func (k *key) add(p []byte) { k.n += (copy(k.bytes[k.n:], p) + 3) &^ 3 }
 
-func (k *key) addr(a netip.Addr) {
-	if a.Is4() {
+// addr appends an address and reports whether it is of the family.
+func (k *key) addr(a netip.Addr, f kernel.Family) bool {
+	switch {
+	case !a.IsValid() || kernel.FamilyOf(a) != f:
+		return false
+	case a.Is4():
 		p := a.As4()
 		k.add(p[:])
-		return
+	default:
+		p := a.As16()
+		k.add(p[:])
 	}
-	p := a.As16()
-	k.add(p[:])
+	return true
 }
 
-// encode returns the key of an entry. end: that of the last address of its prefix.
-func (s shape) encode(e *kernel.Entry, f kernel.Family, end bool) (k key, err error) {
+// encode returns the key of an entry. end: that of the last address of its prefix. ok is false if the entry does not
+// fit the set.
+func (s shape) encode(e *kernel.Entry, f kernel.Family, end bool) (k key, ok bool) {
+	hasAddr, hasProto := false, false
 	for _, x := range s.fields {
-		a := e.Addr
+		ok := true
 		switch x {
+		case addrField:
+			hasAddr, ok = true, k.addr(e.Addr, f)
 		case protoField:
+			hasProto = true
 			k.add([]byte{byte(e.Proto)})
-			continue
 		case portField:
 			k.add([]byte{byte(e.Port >> 8), byte(e.Port)})
-			continue
+		case slotField:
+			k.add(native(uint32(e.Slot)))
 		case secondField:
-			if a = e.Second.Addr(); !e.Second.IsValid() || !s.interval && !e.Second.IsSingleIP() {
-				return k, fmt.Errorf("%s does not fit the set", e.Member())
-			}
-			if a = e.Second.Masked().Addr(); end {
+			a := e.Second.Masked().Addr()
+			if end && a.IsValid() {
 				a = lastOf(e.Second)
 			}
+			ok = k.addr(a, f) && (s.interval || e.Second.IsSingleIP())
 		}
-		if !a.IsValid() || kernel.FamilyOf(a) != f {
-			return k, fmt.Errorf("%s does not fit the set", e.Member())
+		if !ok {
+			return k, false
 		}
-		k.addr(a)
-	}
-	if e.Proto == 0 && len(s.fields) > 1 || e.Addr.IsValid() && s.fields[0] != addrField {
-		return k, fmt.Errorf("%s does not fit the set", e.Member())
 	}
 	k.n = keySize(s.fields, f)
-	return k, nil
+	return k, hasAddr == e.Addr.IsValid() && hasProto == (e.Proto != 0) && s.verdict == (e.Goto != "") &&
+		(s.to != nil) == (e.ToPort != 0)
 }
 
 // lastOf returns the last address of a prefix.
@@ -183,35 +232,54 @@ func putKey(b *nl.Batch, typ uint16, k *key) {
 	b.EndNest(in)
 }
 
-// putElement appends an element of a set.
-func (s shape) putElement(b *nl.Batch, e *kernel.Entry, f kernel.Family) error {
-	from, err := s.encode(e, f, false)
-	if err != nil {
-		return err
+// putElement appends an element of a set, with its value if it is added. ok is false if the entry does not fit.
+func (s shape) putElement(b *nl.Batch, e *kernel.Entry, f kernel.Family, added bool) (ok bool) {
+	from, ok := s.encode(e, f, false)
+	if !ok {
+		return false
 	}
 	elem := b.Nest(unix.NFTA_LIST_ELEM)
 	putKey(b, unix.NFTA_SET_ELEM_KEY, &from)
-	if s.interval {
-		to, err := s.encode(e, f, true)
-		if err != nil {
-			return err
-		}
+	switch {
+	case s.interval:
+		to, _ := s.encode(e, f, true)
 		putKey(b, elemKeyEnd, &to)
+	case s.verdict && added:
+		data := b.Nest(unix.NFTA_SET_ELEM_DATA)
+		verdict := b.Nest(unix.NFTA_DATA_VERDICT)
+		b.U32BE(unix.NFTA_VERDICT_CODE, goTo)
+		b.Text(unix.NFTA_VERDICT_CHAIN, chainName("nat", e.Goto))
+		b.EndNest(verdict)
+		b.EndNest(data)
+	case s.to != nil && added:
+		var to key
+		if !to.addr(e.Second.Addr(), f) || !e.Second.IsSingleIP() {
+			return false
+		}
+		to.add([]byte{byte(e.ToPort >> 8), byte(e.ToPort)})
+		putKey(b, unix.NFTA_SET_ELEM_DATA, &to)
 	}
 	b.EndNest(elem)
-	return nil
+	return true
 }
+
+// goTo is NFT_GOTO as it is sent.
+const goTo = 1<<32 + unix.NFT_GOTO
 
 // decode reads an element. ok is false if it is none that encode makes: another program added it.
 func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err error) {
-	var from, to []byte
-	odd := false
+	var from, to, data []byte
+	odd, chain := false, ""
 	for a.Next() {
 		switch a.Type() {
 		case unix.NFTA_SET_ELEM_KEY:
 			from = value(a.Nested())
 		case elemKeyEnd:
 			to = value(a.Nested())
+		case unix.NFTA_SET_ELEM_DATA:
+			if data = value(a.Nested()); s.verdict {
+				chain = gotoOf(a.Nested())
+			}
 		case unix.NFTA_SET_ELEM_FLAGS:
 			odd = odd || a.U32BE() != 0
 		case unix.NFTA_SET_ELEM_TIMEOUT, unix.NFTA_SET_ELEM_EXPIRATION:
@@ -219,7 +287,8 @@ func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err
 		}
 	}
 	n := keySize(s.fields, f)
-	if err := a.Err(); err != nil || odd || len(from) != n || s.interval && len(to) != n {
+	if err := a.Err(); err != nil || odd || len(from) != n || s.interval && len(to) != n ||
+		uint32(len(data)) != s.dataSize(f) {
 		return e, false, err
 	}
 	at := 0
@@ -232,6 +301,11 @@ func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err
 			e.Proto = kernel.Proto(part[0])
 		case portField:
 			e.Port = binary.BigEndian.Uint16(part)
+		case slotField:
+			slot := binary.NativeEndian.Uint32(part)
+			if e.Slot = uint16(slot); uint32(e.Slot) != slot {
+				return e, false, nil
+			}
 		case secondField:
 			last := part
 			if s.interval {
@@ -243,7 +317,35 @@ func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err
 		}
 		at += (x.size(f) + 3) &^ 3
 	}
-	return e, true, nil
+	if s.to != nil {
+		size := f.Bits() / 8
+		to, _ := netip.AddrFromSlice(data[:size])
+		e.Second, e.ToPort = netip.PrefixFrom(to, to.BitLen()), binary.BigEndian.Uint16(data[size:])
+	}
+	e.Goto = chain
+	return e, s.verdict == (e.Goto != "") && (s.to != nil) == (e.ToPort != 0), nil
+}
+
+// gotoOf returns the chain of table nat that a verdict goes to, "" for another verdict.
+func gotoOf(a nl.Attrs) (chain string) {
+	for a.Next() {
+		if a.Type() != unix.NFTA_DATA_VERDICT {
+			continue
+		}
+		code, name := uint32(0), ""
+		for v := a.Nested(); v.Next(); {
+			switch v.Type() {
+			case unix.NFTA_VERDICT_CODE:
+				code = v.U32BE()
+			case unix.NFTA_VERDICT_CHAIN:
+				name = v.Text()
+			}
+		}
+		if table, own, ok := cutChain(name); ok && table == "nat" && code == goTo {
+			chain = own
+		}
+	}
+	return chain
 }
 
 // prefixOf returns the prefix of a range of addresses. ok is false if the range is none.

@@ -54,6 +54,8 @@ func (c *compiler) target(option, name string) error {
 		return c.setMark()
 	case "DNAT":
 		return c.destination()
+	case "VMAP":
+		return c.verdictMap()
 	default:
 		if !c.names.OwnsChain(c.table, name) {
 			return fmt.Errorf("target %q", name)
@@ -156,6 +158,9 @@ func (c *compiler) setMark() error {
 
 // destination translates to an address and port.
 func (c *compiler) destination() error {
+	if len(c.words) > 0 && c.words[0].Text == "--map" {
+		return c.slot()
+	}
 	s, err := c.value("--to-destination")
 	if err != nil {
 		return err

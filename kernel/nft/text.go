@@ -2,6 +2,7 @@ package nft
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -31,18 +32,35 @@ func place(f kernel.Family, n kernel.Names, name string) string {
 var typeNames = map[uint32]string{7: "ipv4_addr", 8: "ipv6_addr", 12: "inet_proto", 13: "inet_service"}
 
 func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
+	kind, shape := "set ", shapes[s.Type]
+	if shape.isMap() {
+		kind = "map "
+	}
 	if v == kernel.Remove {
-		return "delete set " + place(s.Family, n, s.Name)
+		return "delete " + kind + place(s.Family, n, s.Name)
 	}
-	shape, types := shapes[s.Type], []string{}
-	for _, f := range shape.fields {
-		types = append(types, typeNames[f.typ(s.Family)])
+	what := "type " + typesText(shape.fields, s.Family, typeNames)
+	switch {
+	case shape.verdict:
+		what += " : verdict"
+	case shape.to != nil:
+		what = "typeof " + typesText(shape.fields, s.Family, typeOfs) + " : " + typesText(shape.to, s.Family, typeOfs)
+	case shape.interval:
+		what += "; flags interval"
 	}
-	flags := ""
-	if shape.interval {
-		flags = " flags interval;"
+	return fmt.Sprintf("add %s%s { %s; }", kind, place(s.Family, n, s.Name), what)
+}
+
+// typeOfs has expressions of these types, and one of a slot's.
+var typeOfs = map[uint32]string{4: "numgen random mod 2", 7: "ip daddr", 8: "ip6 daddr", 12: "meta l4proto",
+	13: "th dport"}
+
+func typesText(fields []field, f kernel.Family, names map[uint32]string) string {
+	var types []string
+	for _, x := range fields {
+		types = append(types, names[x.typ(f)])
 	}
-	return fmt.Sprintf("add set %s { type %s;%s }", place(s.Family, n, s.Name), strings.Join(types, " . "), flags)
+	return strings.Join(types, " . ")
 }
 
 func entryText(o kernel.Op, e kernel.Entry, n kernel.Names) string {
@@ -51,7 +69,19 @@ func entryText(o kernel.Op, e kernel.Entry, n kernel.Names) string {
 	if o.Verb == kernel.Remove {
 		verb = "delete"
 	}
-	return fmt.Sprintf("%s element %s { %s }", verb, place(f, n, e.Set), member(&e, shapes[spec.Type].fields))
+	shape, value := shapes[spec.Type], ""
+	switch {
+	case o.Verb == kernel.Remove:
+	case shape.verdict:
+		value = " : goto " + chainName("nat", e.Goto)
+	case shape.to != nil:
+		value = fmt.Sprintf(" : %s . %d", e.Second.Addr(), e.ToPort)
+	}
+	add := fmt.Sprintf("%s element %s { %s%s }", verb, place(f, n, e.Set), member(&e, shape.fields), value)
+	if o.Verb == kernel.Change { // nft does not change a value
+		return fmt.Sprintf("delete element %s { %s }\n%s", place(f, n, e.Set), member(&e, shape.fields), add)
+	}
+	return add
 }
 
 // member is the key of an entry.
@@ -69,6 +99,8 @@ func member(e *kernel.Entry, fields []field) string {
 			parts = append(parts, proto)
 		case portField:
 			parts = append(parts, strconv.Itoa(int(e.Port)))
+		case slotField:
+			parts = append(parts, strconv.Itoa(int(e.Slot)))
 		case secondField:
 			parts = append(parts, strings.TrimSuffix(e.Second.String(), fmt.Sprintf("/%d", e.Second.Addr().BitLen())))
 		}
@@ -108,4 +140,10 @@ func chainText(o kernel.Op, c kernel.Chain, n kernel.Names) string {
 		fmt.Fprintf(&b, "\nadd rule %s %s", at, strings.Join(r.text, " "))
 	}
 	return b.String()
+}
+
+// addrText is an address as text.
+func addrText(p []byte) string {
+	a, _ := netip.AddrFromSlice(p)
+	return a.String()
 }
