@@ -34,7 +34,7 @@ func sameOther(a, b *kernel.OtherChain) bool {
 // leadsOf returns where the rules of both back ends lead packets of a protocol to. The table that translates a
 // packet first decides, and that may be either.
 func (d *differ) leadsOf(proto kernel.Proto) leads {
-	l := translations(d.have.Names, d.have.Chains, proto)
+	l := translations(d.have.Names, &d.have.State, proto)
 	if len(d.have.Others) == 0 {
 		return l
 	}
@@ -42,7 +42,7 @@ func (d *differ) leadsOf(proto kernel.Proto) leads {
 	for i := range chains {
 		chains[i] = d.have.Others[i].Chain
 	}
-	other := translations(d.have.Names, chains, proto)
+	other := byRules(d.have.Names, chains, proto)
 	l.virtuals, l.reals = slices.Concat(l.virtuals, other.virtuals), slices.Concat(l.reals, other.reals)
 	l.sort()
 	return l

@@ -11,15 +11,17 @@ import (
 // TCP and SCTP notice by themselves.
 //
 // It compares the backends of each address, and not objects of one kind. The backends
-// come from virtual servers in mode ipvs, and from rules in mode iptables.
+// come from virtual servers in mode ipvs, from rules in mode iptables, and from maps in mode nftables.
 func (d *differ) diffFlows() {
 	d.retryFlows()
 	d.diffCut()
 	d.diffRuleDrains()
 	if d.translates(kernel.UDP) {
-		want, have := translations(d.have.Names, d.want.Chains, kernel.UDP), d.leadsOf(kernel.UDP)
+		want, have := translations(d.have.Names, &d.want, kernel.UDP), d.leadsOf(kernel.UDP)
 		d.compareFlows(backends{virtuals: want.virtuals, all: kernel.RealsOf(want.reals)},
 			backends{virtuals: have.virtuals, all: kernel.RealsOf(have.reals)})
+	} else {
+		d.flowsOfSlots()
 	}
 	switch {
 	case d.have.Relayed:

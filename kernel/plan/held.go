@@ -36,8 +36,10 @@ func (d *differ) holds(h kernel.Set) bool {
 	return true
 }
 
-// namesSet says whether a rule matches on a set.
-func namesSet(rule, set string) bool { return strings.Contains(rule+" ", "--match-set "+set+" ") }
+// namesSet says whether a rule looks into a set or map.
+func namesSet(rule, set string) bool {
+	return strings.Contains(rule+" ", "--match-set "+set+" ") || strings.Contains(rule+" ", "--map "+set+" ")
+}
 
 // withoutHeld drops the wanted rules on held sets: they would match another program's
 // entries, or be refused.
@@ -48,9 +50,6 @@ func (d *differ) withoutHeld() {
 	d.want.Chains = slices.Clone(d.want.Chains)
 	for i := range d.want.Chains {
 		c := &d.want.Chains[i]
-		if !strings.Contains(c.Rules, "--match-set ") {
-			continue
-		}
 		rules := keep(strings.Split(c.Rules, "\n"), func(rule string) bool {
 			return !slices.ContainsFunc(d.plan.Held, func(h kernel.Set) bool { return namesSet(rule, h.Name) })
 		})

@@ -20,10 +20,13 @@ func (d *differ) diffRuleDrains() {
 	left := keep(d.memory.Drains, func(x kernel.Drain) bool { return !d.hasReal(x.Real) })
 	changed := d.decided(kernel.Flow{}) && d.translates(kernel.TCP)
 	begins := d.unquiesced()
+	if !changed && d.decided(kernel.Flow{}) {
+		begins = append(begins, d.leftSlots(kernel.TCP)...)
+	}
 	if len(left)+len(begins) == 0 && !changed {
 		return
 	}
-	want := translations(d.have.Names, d.want.Chains, kernel.TCP).reals
+	want := byRules(d.have.Names, d.want.Chains, kernel.TCP).reals
 	if changed {
 		for _, r := range d.leadsOf(kernel.TCP).reals {
 			begins = append(begins, r.Key)
@@ -31,7 +34,7 @@ func (d *differ) diffRuleDrains() {
 	}
 	left = d.withBegun(left, begins)
 	for _, x := range left {
-		if !isIn(want, x.Real) {
+		if !isIn(want, x.Real) && !d.wantsSlot(x.Real) {
 			d.ruleDrain(x)
 		}
 	}

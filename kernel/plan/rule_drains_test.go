@@ -33,8 +33,28 @@ func ruled(t *testing.T, policy string, endpoints ...string) kernel.State {
 	return o.State
 }
 
-// An endpoint that rules leave out drains until its deadline. What Diff returned is what the next Diff knows.
+// mapped is ruled in mode nftables.
+func mapped(t *testing.T, policy string, endpoints ...string) kernel.State {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(policy + "create KUBE-SLOTS map:ip,port,slot family inet maxelem 65536\n")
+	for i, e := range endpoints {
+		fmt.Fprintf(&b, "add KUBE-SLOTS 10.96.0.1,tcp:80,slot:%d : %s:80\n", i, e)
+	}
+	o, err := kernel.ParseObserved(b.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.State
+}
+
+// An endpoint that rules, or maps, leave out drains until its deadline. What Diff returned is what the next Diff knows.
 func TestRulesDrain(t *testing.T) {
+	t.Run("rules", func(t *testing.T) { testDrains(t, ruled) })
+	t.Run("maps", func(t *testing.T) { testDrains(t, mapped) })
+}
+
+func testDrains(t *testing.T, ruled func(t *testing.T, policy string, endpoints ...string) kernel.State) {
 	const limited = "#: drain-timeout 30s\n#: drain-rules\n"
 	key := kernel.RealKey{
 		Virtual: kernel.VirtualAt(netip.MustParseAddrPort("10.96.0.1:80"), kernel.TCP), Addr: netip.MustParseAddrPort("10.2.0.2:80"),

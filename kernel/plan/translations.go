@@ -26,8 +26,16 @@ type leads struct {
 	reals    []kernel.Real
 }
 
-// translations returns the addresses of one protocol of some chains with their backends.
-func translations(n kernel.Names, chains []kernel.Chain, proto kernel.Proto) leads {
+// translations returns the addresses of one protocol of a state's rules and maps with their backends.
+func translations(n kernel.Names, s *kernel.State, proto kernel.Proto) leads {
+	l := byRules(n, s.Chains, proto)
+	l.addSlots(n, s.Entries)
+	l.sort()
+	return l
+}
+
+// byRules is translations for rules alone.
+func byRules(n kernel.Names, chains []kernel.Chain, proto kernel.Proto) leads {
 	l := leads{proto: proto}
 	for _, family := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		rules := map[string]string{}
@@ -66,12 +74,12 @@ func (l *leads) sort() {
 	l.virtuals, l.reals = slices.Compact(l.virtuals), slices.Compact(l.reals)
 }
 
-// Translated returns what rules of mode iptables are instead of virtual and real servers: each address that
-// they lead to endpoints, and each that they refuse because it has none. They have no scheduler, and each
-// endpoint has weight 1: rules do not know those of weight 0. Both are sorted.
+// Translated returns what rules of mode iptables, and maps of mode nftables, are instead of virtual and real servers:
+// each address that they lead to endpoints, and each that they refuse because it has none. They have no scheduler, and
+// each endpoint has weight 1: rules do not know those of weight 0. Both are sorted.
 func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.Real) {
 	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP, kernel.SCTP} {
-		l := translations(o.Names, o.Chains, proto)
+		l := translations(o.Names, &o.State, proto)
 		for i := range l.reals {
 			l.reals[i].Weight = 1
 		}
@@ -87,6 +95,11 @@ func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.R
 			if m := match(rule); m.addr.IsValid() && m.port != 0 && kernel.Target(rule) == "REJECT" {
 				virtuals = append(virtuals, kernel.Virtual{Key: kernel.VirtualKey{Addr: m.addr, Port: m.port, Proto: m.proto}})
 			}
+		}
+	}
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		for _, e := range o.Entries.Of(o.Names.Set(f, kernel.Frontends)) {
+			virtuals = append(virtuals, kernel.Virtual{Key: e.Key()}) // those with slots are there already
 		}
 	}
 	kernel.SortFunc(virtuals, kernel.Virtual.Compare)
