@@ -1,56 +1,15 @@
 package iptables
 
 import (
-	"fmt"
-	"net/netip"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
-	"github.com/svcproxy/svcproxy/kernel/packet"
-	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/sources"
-	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
-
-// tracedServices have every kind of address and policy. pod1 is on this node, n1.
-const tracedServices = `
-[services.web]
-type = "LoadBalancer"
-clusterIPs = ["10.96.0.20", "fd00:96::20"]
-externalIPs = ["203.0.113.9"]
-loadBalancerIPs = ["198.51.100.80"]
-loadBalancerSourceRanges = ["192.0.2.0/24"]
-ports = [ { port = 80, nodePort = 30080, targetPort = 7000 } ]
-endpoints = [ { address = "10.2.1.10", nodeName = "n1", weight = 2 }, { address = "10.2.2.10", nodeName = "n2" }, "fd00:2:1::10", "fd00:2:2::10" ]
-[services.local]
-type = "LoadBalancer"
-clusterIP = "10.96.0.21"
-loadBalancerIPs = ["198.51.100.81"]
-externalTrafficPolicy = "Local"
-ports = [ { port = 80, nodePort = 30081, targetPort = 7000 } ]
-endpoints = [ { address = "10.2.1.10", nodeName = "n1" }, { address = "10.2.2.10", nodeName = "n2" } ]
-[services.elsewhere]
-type = "LoadBalancer"
-loadBalancerIPs = ["198.51.100.82"]
-externalTrafficPolicy = "Local"
-ports = [ { port = 80, targetPort = 7000 } ]
-endpoints = [ { address = "10.2.2.10", nodeName = "n2" } ]
-[services.sticky]
-clusterIP = "10.96.0.22"
-sessionAffinity = "ClientIP"
-ports = [ { port = 80, targetPort = 7000 } ]
-endpoints = ["10.2.1.10", "10.2.2.10", "10.2.3.10"]
-[services.none]
-clusterIPs = ["10.96.0.23", "fd00:96::23"]
-ports = [ { port = 80 } ]
-`
 
 // TestTracerAgreesWithTheKernel sends what it traces, with both back ends: to each address, a port
 // of each VIP that is not served, from a client, the node and an endpoint.
@@ -66,104 +25,19 @@ func TestTracerAgreesWithTheKernel(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			x := sent{T: t, Lab: l}
-			x.load(backend)
-			for i := range x.f.Fronts {
-				x.ask(x.f.Fronts[i].Key.AddrPort())
+			x := modetest.NewSent(t, l)
+			config := modetest.Defaults()
+			config.VIPBinding = "route"
+			x.State = State(x.Fronts, config)
+			for family, tool := range map[kernel.Family]string{kernel.IPv4: "iptables-", kernel.IPv6: "ip6tables-"} {
+				chains := slices.DeleteFunc(slices.Clone(x.State.Chains), func(c kernel.Chain) bool { return c.Family != family })
+				tool += backend + "-restore"
+				if out, err := l.Node.Feed(kernel.State{Chains: chains}.String(), tool, "--noflush"); err != nil {
+					t.Fatalf("%s: %v: %s", tool, err, out)
+				}
 			}
-			for _, v := range x.f.VIPs() {
-				x.ask(netip.AddrPortFrom(v.Addr, 8080))
-			}
+			x.Bind()
+			x.AskAll()
 		})
 	}
-}
-
-// sent sends packets through a lab whose node has the rules of mode iptables.
-type sent struct {
-	*testing.T
-	*lab.Lab
-	node  kernel.Node
-	f     *frontend.Frontends
-	state kernel.State
-}
-
-// load gives the node its rules and VIPs.
-func (x *sent) load(backend string) {
-	x.Helper()
-	table, _, problems := file.Decode("services.toml", []byte(tracedServices))
-	for _, p := range problems {
-		x.Fatal(p)
-	}
-	table, _ = sources.Merge(sources.HostFacts{}, table)
-	x.node = kernel.Node{Name: "n1", Primary4: x.Node.V4, Primary6: x.Node.V6}
-	for _, a := range []string{"192.0.2.1/24", "10.2.1.1/24", "10.2.2.1/24", "10.2.3.1/24", "2001:db8::1/64", "fd00:2:1::1/64", "fd00:2:2::1/64", "fd00:2:3::1/64"} {
-		x.node.Addrs = append(x.node.Addrs, kernel.NodeAddr{Prefix: netip.MustParsePrefix(a), Link: "any"})
-	}
-	config := modetest.Defaults()
-	config.VIPBinding = "route"
-	x.f = frontend.List(table, x.node, config.Frontends)
-	x.state = State(x.f, config)
-	run := func(stdin, name string, args ...string) {
-		if out, err := x.Node.Feed(stdin, name, args...); err != nil {
-			x.Fatalf("%s: %v: %s", name, err, out)
-		}
-	}
-	run("", "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-	for family, tool := range map[kernel.Family]string{kernel.IPv4: "iptables-", kernel.IPv6: "ip6tables-"} {
-		chains := slices.DeleteFunc(slices.Clone(x.state.Chains), func(c kernel.Chain) bool { return c.Family != family })
-		run(kernel.State{Chains: chains}.String(), tool+backend+"-restore", "--noflush")
-	}
-	for _, r := range x.state.Routes {
-		run("", "ip", "route", "add", "local", r.Addr.String(), "dev", "lo")
-	}
-}
-
-// ask connects from three hosts and compares each time with the trace.
-func (x *sent) ask(to netip.AddrPort) {
-	x.Helper()
-	for _, from := range []struct {
-		*lab.Host
-		in string
-	}{{x.Client, "uplink"}, {x.Node, ""}, {x.Backend("pod1").Host, "pod1"}} {
-		p := packet.Packet{Proto: kernel.TCP, Dst: to, In: from.in}
-		if from.in != "" {
-			p.Src = netip.AddrPortFrom(from.Addr(to.Addr()), 40000)
-		}
-		v, err := packet.Trace(x.state, x.node, p)
-		if err != nil {
-			x.Fatal(err)
-		}
-		if v.Fate == packet.Rejected && to.Addr().Is6() && from.Host != x.Client {
-			continue
-		}
-		for range 6 {
-			if got, ok := x.agrees(from.Host, p, v); !ok {
-				x.Errorf("%s: traced as %q, and then %s\n%s", p, v, got, strings.Join(v.Steps, "\n"))
-				break
-			}
-			if v.Fate != packet.Balanced {
-				break // to hear nothing takes 0.3 s, and TCP hears a refusal over IPv6 after 1 s
-			}
-		}
-	}
-}
-
-// agrees connects once and reports whether that is what the verdict says.
-func (x *sent) agrees(from *lab.Host, p packet.Packet, v packet.Verdict) (got string, ok bool) {
-	if v.Fate == packet.Dropped {
-		err := from.Try(netip.Addr{}, p.Dst, 300*time.Millisecond)
-		return fmt.Sprint(err), err != nil && !strings.Contains(err.Error(), "refused")
-	}
-	a, err := from.Ask("tcp", p.Dst)
-	if v.Fate != packet.Balanced || err != nil {
-		return fmt.Sprint(a, err), v.Fate == packet.Rejected && err != nil && strings.Contains(err.Error(), "refused")
-	}
-	for _, w := range v.Ways {
-		if pod := x.Backend(a.Backend); pod == nil || pod.Addr(w.Real.Addr()) != w.Real.Addr() {
-			continue
-		}
-		kept := a.Client.Addr() == p.Src.Addr()
-		return fmt.Sprint(a), p.In != "" && kept == (w.Masquerade == packet.Kept) || !kept && x.node.Has(a.Client.Addr())
-	}
-	return fmt.Sprint(a), false
 }
