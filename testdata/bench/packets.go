@@ -32,6 +32,8 @@ type packetWay struct {
 	config  string // svcproxy's; a node with "" only forwards
 	linear  bool   // it has a rule for each service
 	backend string // of iptables, "" if any will do
+	// serve is used instead of svcproxy, if it is not nil.
+	serve func(*pass, *lab.Lab, *task) (stop func(), err error)
 }
 
 // The client's own work, and that of the backend, which drops what arrives, is in every row.
@@ -41,13 +43,17 @@ var packetWays = []packetWay{
 	{by: bySNAT, config: pathConfig + "\n" + snat},
 	{by: byRules("nft"), config: "mode = \"iptables\"", linear: true, backend: "nft"},
 	{by: byRules("legacy"), config: "mode = \"iptables\"", linear: true, backend: "legacy"},
+	{by: "kube-proxy, nftables", linear: true, serve: (*pass).serveByKubeProxy},
 }
+
+// balances reports whether there is something between the client and the backend.
+func (w packetWay) balances() bool { return w.config != "" || w.serve != nil }
 
 // packets counts what a packet of UDP costs on its way through a node: the first one of a flow, and later ones.
 func (b *bench) packets(p *pass) error {
 	for _, n := range packetSizes {
 		for _, w := range packetWays {
-			if w.config == "" && n != packetSizes[0] || w.linear && n > mostLinear {
+			if !w.balances() && n != packetSizes[0] || w.linear && n > mostLinear {
 				continue
 			}
 			if err := p.packetsBy(w, n); err != nil {
@@ -67,9 +73,12 @@ func (p *pass) packetsBy(w packetWay, services int) error {
 	defer l.Close()
 	t := p.task(services)
 	to := netip.AddrPortFrom(t.served.Endpoints[0].Addr, 8081)
-	if w.config != "" {
+	if w.balances() {
 		to = t.vip
-		stop, err := p.serveDatagrams(l, t, w)
+		if w.serve == nil {
+			w.serve = w.bySvcproxy
+		}
+		stop, err := w.serve(p, l, t)
 		if stop != nil {
 			defer stop()
 		}
@@ -84,8 +93,8 @@ func (p *pass) packetsBy(w packetWay, services int) error {
 	return l.Client.Do(func() error { return p.sendFlows(w.by, services, to) })
 }
 
-// serveDatagrams begins svcproxy with the services of a task over UDP.
-func (p *pass) serveDatagrams(l *lab.Lab, t *task, w packetWay) (stop func(), err error) {
+// bySvcproxy begins svcproxy with the services of a task over UDP.
+func (w packetWay) bySvcproxy(p *pass, l *lab.Lab, t *task) (stop func(), err error) {
 	services := strings.ReplaceAll(pathText(t.table), "ports = [{", "ports = [{ protocol = \"UDP\",")
 	serve := func() (err error) {
 		stop, err = p.serveBySvcproxy(l, services, w.config)
