@@ -22,8 +22,11 @@ var ills = []struct{ checks, why, tests string }{
 	{"others", "it has a virtual server of another program", `
 		TestFirewallMarks
 		TestReloadWaitIsHonest`},
-	{"status", "two services want one address", `
-		TestNewcomerTakesNothing`},
+	{"status", "a service is left out, in part or whole", `
+		TestNewcomerTakesNothing
+		TestProgramsKeepTheirPorts`},
+	{"status", "an endpoint answers nobody", `
+		TestSilentEndpointsAreSaid`},
 	{"status packets drops", "health checks fail at the end", `
 		TestProbesHaveTheirMarkSourceAndInterface
 		TestNodesDefaultsOfHealthChecks
