@@ -132,7 +132,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 		apply(t, table, kernel.State{})
-		if there, err := table.Present(); there || err != nil {
+		if there, err := table.Families(); there != nil || err != nil {
 			t.Errorf("a table is left: %v, %v", there, err)
 		}
 	})

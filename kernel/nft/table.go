@@ -84,15 +84,18 @@ func (t *Table) generation() (id uint32, err error) {
 	return id, err
 }
 
-// Present reports whether a table of ours is there.
-func (t *Table) Present() (bool, error) {
+// Families returns those that have a table of ours.
+func (t *Table) Families() (found []kernel.Family, err error) {
 	for _, f := range families {
 		there, err := t.present(f)
-		if there || err != nil {
-			return there, err
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			found = append(found, f)
 		}
 	}
-	return false, nil
+	return found, nil
 }
 
 func (t *Table) present(f kernel.Family) (bool, error) {
@@ -109,26 +112,17 @@ func (t *Table) present(f kernel.Family) (bool, error) {
 	return true, nil
 }
 
-// Remove removes our tables with all that is in them.
-func (t *Table) Remove() error {
+// Remove removes our table of a family with all that is in it.
+func (t *Table) Remove(f kernel.Family) error {
 	t.known = false
-	for _, f := range families {
-		there, err := t.present(f)
-		if err != nil {
-			return err
-		}
-		if !there {
-			continue
-		}
-		b := new(nl.Batch)
-		limit(b, unix.NFNL_MSG_BATCH_BEGIN)
-		begin(b, unix.NFT_MSG_DELTABLE, 0, f)
-		b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
-		b.End()
-		limit(b, unix.NFNL_MSG_BATCH_END)
-		if err := t.conn.Commit(b); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("removing table %s %s of nftables: %w", ip(f), t.names.Table(), err)
-		}
+	b := new(nl.Batch)
+	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
+	begin(b, unix.NFT_MSG_DELTABLE, 0, f)
+	b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
+	b.End()
+	limit(b, unix.NFNL_MSG_BATCH_END)
+	if err := t.conn.Commit(b); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("removing table %s %s of nftables: %w", ip(f), t.names.Table(), err)
 	}
 	return nil
 }
