@@ -239,7 +239,7 @@ var mayImport = map[string][]string{
 	"sources/manifest":  {"sources"},
 
 	// The kernel: adapters, and what stands for it in tests.
-	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl"},
+	"kernel/host":       {"kernel", "kernel/conntrack", "kernel/ipset", "kernel/iptables", "kernel/ipvs", "kernel/link", "kernel/nft", "kernel/nl", "kernel/plan", "kernel/relay", "kernel/statefile", "kernel/sysctl"},
 	"kernel/conntrack":  {"kernel", "kernel/nl"},
 	"kernel/ipset":      {"kernel", "kernel/nl"},
 	"kernel/iptables":   {"kernel", "kernel/nl", "kernel/packet"},

@@ -39,7 +39,7 @@ const (
 )
 
 var chainNames = map[string][]ChainName{
-	"raw": {formerUntracked, formerNotrack},
+	"raw": {ChainIPVSOutFilter, formerUntracked, formerNotrack}, // the first one by package nft
 	"nat": {ChainServices, ChainPostrouting, ChainMarkMasq, ChainLoadBalancer, ChainNodePort, ChainNodePorts,
 		ChainPortalsContainer, ChainPortalsHost, ChainVIPFilter, ChainTrial},
 	"filter": {

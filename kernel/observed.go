@@ -23,6 +23,13 @@ type Observed struct {
 	Saved []Saved
 	// Record is what a file says about virtual servers from before this process.
 	Record Record
+	// Native: package nft writes sets and chains. Ops of one phase are one transaction then, and no entry of a set may
+	// contain another.
+	Native bool
+	// OtherSets and OtherEntries are our sets in the back end that is not written: ipset or package nft. They own
+	// virtual servers after a change of back ends.
+	OtherSets    []Set
+	OtherEntries Entries
 	// Relayed: the virtual servers are those of the relay in this process, and so all of
 	// them are owned. InIPVS lists the exceptions, sorted: IPVS still has these, from
 	// another mode or another program. A wanted one moves to the relay.

@@ -7,15 +7,37 @@ import (
 	"strings"
 )
 
-// OtherChain is a chain of ours, or our jumps in a built-in one, in the back end of iptables that
-// svcproxy does not write: legacy tables where iptables is that of nftables, and the reverse. An
-// earlier run or kube-proxy left it there when the node had the other back end, or another program
-// restored it. It goes on translating and refusing packets, so none is ever wanted.
+// OtherChain is a chain of ours, or our jumps in a built-in one, in a back end that svcproxy does not
+// write: legacy tables where iptables is that of nftables, and the reverse. An earlier run or kube-proxy
+// left it there when the node had the other back end, or another program restored it. It goes on
+// translating and refusing packets, so none is ever wanted.
+//
+// Where package nft writes the rules, our sets of ipset are such objects, too, in a table of their own.
+// Where it does not, its own tables are, each as a whole.
 type OtherChain struct {
 	Chain
-	Backend string // "legacy" or "nft"
+	Backend string // BackendLegacy and so on
 	// Stuck says that no program of this machine can remove it. Its rules are not known then.
 	Stuck bool
+}
+
+// The back ends. The first two are those of iptables. BackendIPSet has sets: their table is called like it.
+// BackendNative has the tables of package nft, whose chain is called like the table.
+const (
+	BackendLegacy = "legacy"
+	BackendNFT    = "nft"
+	BackendIPSet  = "ipset"
+	BackendNative = "native"
+)
+
+// OtherSet returns a set of ipset as an OtherChain.
+func OtherSet(s Set) OtherChain {
+	return OtherChain{Chain: Chain{Family: s.Family, Table: BackendIPSet, Name: s.Name}, Backend: BackendIPSet}
+}
+
+// OtherTable returns a table of package nft as an OtherChain.
+func OtherTable(f Family, name string) OtherChain {
+	return OtherChain{Chain: Chain{Family: f, Table: name, Name: name}, Backend: BackendNative}
 }
 
 var otherChains = list[OtherChain]{
@@ -30,18 +52,45 @@ var otherChains = list[OtherChain]{
 // Kind is KindOtherChain.
 func (OtherChain) Kind() Kind { return KindOtherChain }
 
-// Compare orders by family, table and name: a family has one other back end.
-func (c OtherChain) Compare(o OtherChain) int { return c.Chain.Compare(o.Chain) }
+// Compare orders by family, table, name and back end.
+func (c OtherChain) Compare(o OtherChain) int {
+	if n := c.Chain.Compare(o.Chain); n != 0 {
+		return n
+	}
+	return strings.Compare(c.Backend, o.Backend)
+}
 
 // String is the string of the chain, with the tool that shows it: "chain iptables-legacy nat
 // KUBE-SERVICES: 7 rules".
 func (c OtherChain) String() string {
+	switch c.Backend {
+	case BackendIPSet:
+		return "set " + c.Name + " of ipset"
+	case BackendNative:
+		return fmt.Sprintf("table %s %s of nftables", c.Family.nft(), c.Name)
+	}
 	_, rest, _ := strings.Cut(strings.TrimPrefix(c.Chain.String(), "chain "), " ")
 	return fmt.Sprintf("chain %s %s", c.Tool(), rest)
 }
 
 // Tool names the program of the family and back end: "ip6tables-nft".
-func (c OtherChain) Tool() string { return c.Family.Tool() + "-" + c.Backend }
+func (c OtherChain) Tool() string {
+	switch c.Backend {
+	case BackendIPSet:
+		return "ipset"
+	case BackendNative:
+		return "nft"
+	}
+	return c.Family.Tool() + "-" + c.Backend
+}
+
+// nft is the name of the family's tables in nftables.
+func (f Family) nft() string {
+	if f == IPv6 {
+		return "ip6"
+	}
+	return "ip"
+}
 
 // OtherChains returns chains as those of a back end.
 func OtherChains(chains []Chain, backend string, stuck bool) []OtherChain {
@@ -63,6 +112,12 @@ func OtherLines(others []OtherChain) (lines []string) {
 		}
 		line := fmt.Sprintf("chains of ours are left in the tables of %s (%d, the first is %s), which packets pass", tool, n,
 			first)
+		switch tool {
+		case "ipset":
+			line = fmt.Sprintf("sets of ours are left in ipset (%d, the first is %s)", n, first)
+		case "nft":
+			line = fmt.Sprintf("table %s of ours is left in nftables, which packets pass", first)
+		}
 		if stuck {
 			line += ": install " + tool + ", and the next sync removes them"
 		}
@@ -89,7 +144,7 @@ func appendOthers(b *strings.Builder, o *Observed) {
 			rest[n].Backend == first.Backend && rest[n].Stuck == first.Stuck {
 			n++
 		}
-		tool := first.Tool()
+		tool := first.Family.Tool() + "-" + first.Backend
 		if first.Stuck {
 			tool += " stuck"
 		}

@@ -22,7 +22,8 @@ func (p *parser) directive(f []string, line string) error {
 	}
 	var err error
 	switch f[0] {
-	case "iptables-legacy", "iptables-nft", "ip6tables-legacy", "ip6tables-nft":
+	case "iptables-legacy", "iptables-nft", "ip6tables-legacy", "ip6tables-nft", "iptables-ipset", "ip6tables-ipset",
+		"iptables-native", "ip6tables-native":
 		p.otherTool(f[0], arg(1) == "stuck")
 	case "iptables":
 		p.family, p.other = IPv4, nil

@@ -16,7 +16,7 @@ type State struct {
 	Sets     []Set
 	Entries  Entries
 	Chains   []Chain
-	Others   []OtherChain // in the back end of iptables that is not written
+	Others   []OtherChain // in back ends that are not written
 	Links    []Link
 	Virtuals []Virtual
 	Reals    Reals

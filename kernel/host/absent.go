@@ -67,7 +67,7 @@ func (noTables) Read(context.Context, kernel.Names) ([]kernel.Chain, error) { re
 func (noTables) Try(context.Context, []kernel.Chain) error {
 	return &kernel.MissingError{What: "this machine has no iptables"}
 }
-func (noTables) Firewall() ([]kernel.BaseChain, error)                             { return nil, nil }
+func (noTables) Firewall(kernel.Names) ([]kernel.BaseChain, error)                 { return nil, nil }
 func (noTables) Hidden() []string                                                  { return nil }
 func (noTables) Apply(_ context.Context, ops []kernel.Op) []error                  { return refused(ops, "iptables") }
 func (noTables) Others(context.Context, kernel.Names) ([]kernel.OtherChain, error) { return nil, nil }

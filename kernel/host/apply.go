@@ -15,8 +15,8 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	ctx = context.WithoutCancel(ctx)
 	k.recorded = kernel.Record{}
 	defer k.applied.begin(len(p.Ops))()
-	return plan.Carry(p, k.o.Names, sameAdapter, func(ops []kernel.Op) []error {
-		by := adapterOf(ops[0].Object.Kind())
+	return plan.Carry(p, k.o.Names, k.sameAdapter, func(ops []kernel.Op) []error {
+		by := k.adapterOf(ops[0].Object.Kind())
 		defer k.applied.run(len(ops), k.messages(by))()
 		return k.adapters[by](ctx, ops)
 	})
@@ -33,7 +33,7 @@ func (k *Kernel) openAdapters() {
 		kernel.SysctlAdapter:    plain(k.sysctls.Apply),
 		kernel.IPSetAdapter:     plain(k.sets.Apply),
 		kernel.IPTablesAdapter:  k.tables.Apply, // it starts programs
-		kernel.OtherTables:      k.tables.ApplyOthers,
+		kernel.OtherTables:      k.applyOthers,
 		kernel.LinkAdapter:      plain(k.links.Apply),
 		kernel.IPVSAdapter:      plain(k.ipvs.Apply),
 		kernel.IPVSTimeouts:     plain(k.setTimeouts),
@@ -42,6 +42,14 @@ func (k *Kernel) openAdapters() {
 	}
 }
 
-func adapterOf(k kernel.Kind) kernel.Adapter { return kernel.Rows[k].Adapter }
+// adapterOf returns what carries out ops of a kind. kernel/nft does sets and chains together, so that what is between
+// two steps of another adapter is one transaction.
+func (k *Kernel) adapterOf(kind kernel.Kind) kernel.Adapter {
+	a := kernel.Rows[kind].Adapter
+	if k.o.Native && a == kernel.IPSetAdapter {
+		return kernel.IPTablesAdapter
+	}
+	return a
+}
 
-func sameAdapter(a, b kernel.Kind) bool { return adapterOf(a) == adapterOf(b) }
+func (k *Kernel) sameAdapter(a, b kernel.Kind) bool { return k.adapterOf(a) == k.adapterOf(b) }

@@ -39,6 +39,8 @@ type Options struct {
 	// Needs are the adapters that the mode cannot do without; nil means all. Without
 	// another one the kernel has no objects of its kinds.
 	Needs []kernel.Adapter
+	// Native: kernel/nft writes sets and chains, and neither kernel/ipset nor kernel/iptables.
+	Native bool
 	// Dialer makes the netlink sockets, plain ones if it is nil.
 	Dialer *nl.Dialer
 	// Relay serves the virtual servers instead of IPVS, in mode userspace. The caller
@@ -62,6 +64,7 @@ type Kernel struct {
 	ipvs     balancer
 	sets     sets
 	tables   tables
+	other    *other
 	links    *link.Links
 	saved    *sysctl.Saved
 	sysctls  *sysctl.Params
@@ -84,8 +87,13 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 	k := &Kernel{o: o}
 	var errs [6]error
 	k.ipvs, errs[0] = openBalancer(&o)
-	k.sets, errs[1] = openSets(&o)
-	k.tables, errs[2] = openTables(ctx, &o)
+	if o.Native {
+		k.sets, k.tables, errs[1] = openNative(ctx, &o)
+	} else {
+		k.sets, errs[1] = openSets(&o)
+		k.tables, errs[2] = openTables(ctx, &o)
+	}
+	k.other = &other{names: o.Names, dialer: o.Dialer, native: o.Native}
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		k.noDevice, errs[3] = noDevice(&o, k.links.Available())
 	}
@@ -175,8 +183,14 @@ func (k *Kernel) Remember(r kernel.Record) {
 	k.record.keep(r)
 }
 
-// Tools names the iptables programs in use, for people.
+// Native reports whether kernel/nft writes sets and chains.
+func (k *Kernel) Native() bool { return k.o.Native }
+
+// Tools names the iptables programs in use, for people, or "nftables".
 func (k *Kernel) Tools() string {
+	if k.o.Native {
+		return "nftables"
+	}
 	var names []string
 	for _, t := range k.tables.Tools() {
 		names = append(names, t.String())
@@ -198,6 +212,9 @@ func (k *Kernel) Close() error {
 	}
 	if k.tables != nil {
 		errs = append(errs, k.tables.Close())
+	}
+	if k.other != nil {
+		errs = append(errs, k.other.Close())
 	}
 	if k.links != nil {
 		errs = append(errs, k.links.Close())
@@ -246,7 +263,7 @@ func (k *Kernel) readLinks() ([]kernel.Link, []kernel.Addr, kernel.Node, error) 
 
 // Read reads the owned objects, all of IPVS, and the node.
 func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
-	o := kernel.Observed{Names: k.o.Names, Fresh: true}
+	o := kernel.Observed{Names: k.o.Names, Fresh: true, Native: k.o.Native}
 	var err error
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)
@@ -302,13 +319,13 @@ func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error)
 	if err != nil { // all else can be synced
 		o.Unseen = strings.Join(strings.Fields(err.Error()), " ")
 	}
-	return nil
+	return k.other.read(o)
 }
 
 // readFew reads the other kinds with few objects. Which sysctls it reads depends on the
 // reading's node.
 func (k *Kernel) readFew(o *kernel.Observed) (err error) {
-	if o.Firewall, err = k.tables.Firewall(); err != nil {
+	if o.Firewall, err = k.tables.Firewall(k.o.Names); err != nil {
 		return fmt.Errorf("reading the host's firewall: %w", err)
 	}
 	o.Hidden, o.Saved = k.tables.Hidden(), k.saved.All()

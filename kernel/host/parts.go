@@ -33,7 +33,7 @@ type balancer interface {
 	Close() error
 }
 
-// sets are kernel/ipset, or absent.
+// sets are kernel/ipset, or kernel/nft, or absent.
 type sets interface {
 	Read(kernel.Names) ([]kernel.Set, kernel.Entries, error)
 	Verify(n kernel.Names, known *kernel.State, has func(set string) bool) (bool, error)
@@ -42,11 +42,11 @@ type sets interface {
 	Close() error
 }
 
-// tables are kernel/iptables, or absent.
+// tables are kernel/iptables, or kernel/nft, or absent.
 type tables interface {
 	Read(context.Context, kernel.Names) ([]kernel.Chain, error)
 	Try(context.Context, []kernel.Chain) error
-	Firewall() ([]kernel.BaseChain, error)
+	Firewall(kernel.Names) ([]kernel.BaseChain, error)
 	Hidden() []string
 	Others(context.Context, kernel.Names) ([]kernel.OtherChain, error)
 	Apply(context.Context, []kernel.Op) []error

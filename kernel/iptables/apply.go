@@ -59,7 +59,7 @@ func (t *Tables) unfit(op kernel.Op) error {
 	case !slices.Contains(tables, c.Table):
 		return fmt.Errorf("table %q: want one of %s", c.Table, strings.Join(tables, ", "))
 	}
-	for _, f := range t.families {
+	for _, f := range slices.Concat(t.families, t.others) {
 		if f.Family == c.Family {
 			return nil
 		}

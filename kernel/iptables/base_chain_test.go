@@ -21,7 +21,7 @@ func firewall(t *testing.T, b backend) string {
 	if _, err := b.Read(t.Context(), kernel.DefaultNames); err != nil {
 		t.Fatal(err)
 	}
-	found, err := b.Firewall()
+	found, err := b.Firewall(kernel.DefaultNames)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // read from the kernel itself, so a tool of the other back end runs only where something of ours is left.
 
 // backendNames are the names of back ends, as in iptables-legacy.
-var backendNames = map[bool]string{false: "legacy", true: "nft"} // by Tool.NFT
+var backendNames = map[bool]string{false: kernel.BackendLegacy, true: kernel.BackendNFT} // by Tool.NFT
 
 // otherOf returns the tables of a family in the back end that its tool does not write.
 func otherOf(f kernel.Family, written Tool) *family {
@@ -110,14 +110,19 @@ func (c *contents) awaitsTool(f *family) bool { return !f.tool.NFT && len(c.unsh
 func (t *Tables) ApplyOthers(ctx context.Context, ops []kernel.Op) []error {
 	errs := make([]error, len(ops))
 	chains := make([]kernel.Op, len(ops))
+	backends := make([]string, len(ops))
 	for i, op := range ops {
 		to, _ := op.Object.(kernel.OtherChain)
 		was, _ := op.Was.(kernel.OtherChain)
-		chains[i] = kernel.Op{Verb: op.Verb, Object: to.Chain, Was: was.Chain}
+		chains[i], backends[i] = kernel.Op{Verb: op.Verb, Object: to.Chain, Was: was.Chain}, to.Backend
 		errs[i] = t.unfit(chains[i])
 	}
 	for _, f := range t.others {
 		ss := othersSections(f.Family, chains)
+		for i := range ss {
+			ss[i].ops = slices.DeleteFunc(ss[i].ops, func(op int) bool { return backends[op] != backendNames[f.tool.NFT] })
+		}
+		ss = slices.DeleteFunc(ss, func(s section) bool { return len(s.ops) == 0 })
 		f.cached = false
 		if len(ss) > 0 {
 			f.last, f.unshown = nil, nil

@@ -43,12 +43,11 @@ func (t *Tables) Read(ctx context.Context, names kernel.Names) ([]kernel.Chain, 
 // order of kernel.SortFirewall: those of iptables from the last Read, and those of tables of nftables. It runs
 // no tool, so it does not know what tables are in the other back end, and of those of iptables in nftables that have
 // no chains of ours only what nftables says.
-func (t *Tables) Firewall() ([]kernel.BaseChain, error) {
+func (t *Tables) Firewall(names kernel.Names) ([]kernel.BaseChain, error) {
 	var all []kernel.BaseChain
-	var shown []shownTable
-	var names kernel.Names
+	shown := natives(names)
 	for _, f := range t.families {
-		all, names = append(all, f.firewall...), f.lastName
+		all = append(all, f.firewall...)
 		if f.tool.NFT {
 			shown = append(shown, shownIn(f.Family, f.hidden, tables)...)
 		}
@@ -57,6 +56,11 @@ func (t *Tables) Firewall() ([]kernel.BaseChain, error) {
 	all = append(all, more...)
 	kernel.SortFirewall(all)
 	return all, err
+}
+
+// natives are the tables of package nft.
+func natives(names kernel.Names) []shownTable {
+	return []shownTable{{kernel.IPv4, names.Table()}, {kernel.IPv6, names.Table()}}
 }
 
 // shownIn returns the tables that iptables-save shows of those that it may.
@@ -73,8 +77,8 @@ func shownIn(f kernel.Family, hidden, all []string) (shown []shownTable) {
 // iptables-save, so it is for questions of an operator: no sync calls it.
 func (t *Tables) WholeFirewall(ctx context.Context, names kernel.Names) ([]kernel.BaseChain, error) {
 	var all []kernel.BaseChain
-	var shown []shownTable
 	var errs []error
+	shown := natives(names)
 	for _, f := range slices.Concat(t.families, t.others) {
 		if f.other {
 			if there, err := f.look(t.bases.dialer); err != nil || !there || !f.tool.NFT && len(f.inUse()) == 0 {

@@ -57,6 +57,8 @@ type Stats struct {
 type Options struct {
 	Find   Find       // nil: search PATH and the folders of system tools
 	Dialer *nl.Dialer // nil: plain netlink sockets
+	// Unwritten: package nft writes our rules, so neither back end is written, no tool is needed, and both are others.
+	Unwritten bool
 }
 
 // Open probes iptables and ip6tables for the network namespace of the calling thread. If one of
@@ -79,6 +81,11 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 		families = append(families, kernel.IPv6)
 	}
 	for _, f := range families {
+		if o.Unwritten {
+			t.others = append(t.others, otherOf(f, Tool{}), otherOf(f, Tool{NFT: true}))
+			t.bases.nft = append(t.bases.nft, f)
+			continue
+		}
 		tool, err := t.probe(ctx, o.Find, f)
 		if err != nil {
 			t.Close()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 )
 
@@ -124,7 +125,7 @@ func TestKernelHold(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, out)
 		}
 	}
-	if found, err := tt.Firewall(); err != nil || len(found) > 0 {
+	if found, err := tt.Firewall(kernel.DefaultNames); err != nil || len(found) > 0 {
 		t.Errorf("firewall %v, %v", found, err)
 	}
 	if err := tt.Close(); err != nil {

@@ -38,7 +38,8 @@ func advance(have kernel.Observed, want kernel.State, ops []kernel.Op) (kernel.O
 	}
 	links := s.kinds[kernel.KindLink]
 	replaced := s.kinds[kernel.KindSwap].n > 0 || links.n > 0 && links.grown == 0 ||
-		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove })
+		slices.ContainsFunc(s.of(kernel.KindSet), func(o kernel.Op) bool { return o.Verb == kernel.Remove }) ||
+		len(have.OtherSets) > 0 && s.kinds[kernel.KindOtherChain].n > 0
 	have.Conns, have.Fresh = nil, false
 	followParameters(&have, s.of(kernel.KindSysctl), s.of(kernel.KindTimeouts))
 	followDaemons(&have, s.of(kernel.KindDaemon))

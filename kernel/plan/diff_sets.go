@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -105,6 +106,9 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 	if kernel.SameSlice(want, have) {
 		return
 	}
+	if d.have.Native && w.Type == kernel.HashIPPortNet {
+		have = d.makeRoom(want, have)
+	}
 	var build, teardown kernel.Phase
 	known := false
 	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
@@ -120,6 +124,20 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 		default: // another value in a map
 			d.change(build, *h, *w)
 		}
+	})
+}
+
+// makeRoom removes entries whose prefix contains a wanted one, or is inside it, in the transaction that adds that one:
+// the kernel refuses both at once. It returns the others.
+func (d *differ) makeRoom(want, have []kernel.Entry) []kernel.Entry {
+	return keep(have, func(h kernel.Entry) bool {
+		overlaps := slices.ContainsFunc(want, func(w kernel.Entry) bool {
+			return w.Key() == h.Key() && w.Second != h.Second && w.Second.Overlaps(h.Second)
+		})
+		if overlaps {
+			d.drop(kernel.AddGuards, h)
+		}
+		return !overlaps
 	})
 }
 

@@ -32,18 +32,26 @@ func leftWarnings(left []kernel.Virtual) []string {
 // endpoints. Every sync of svcproxy removes these, so kube-proxy wrote to the family after svcproxy.
 func LeftRules(o *kernel.Observed) []kernel.Chain { return leftRules(o.Names, o.Chains) }
 
-// LeftOthers returns these chains of the back end of iptables that is not written.
+// LeftOthers returns these chains of the back ends of iptables that are not written.
 func LeftOthers(o *kernel.Observed) (left []kernel.OtherChain) {
-	chains := make([]kernel.Chain, len(o.Others))
-	for i := range chains {
-		chains[i] = o.Others[i].Chain
+	for _, backend := range []string{kernel.BackendLegacy, kernel.BackendNFT} {
+		var chains []kernel.Chain
+		stuck := map[kernel.Chain]bool{} // by a chain without its rules
+		for _, c := range o.Others {
+			if c.Backend == backend {
+				chains = append(chains, c.Chain)
+				c.Rules = ""
+				stuck[c.Chain] = c.Stuck
+			}
+		}
+		for _, c := range leftRules(o.Names, chains) {
+			other := kernel.OtherChain{Chain: c, Backend: backend}
+			c.Rules = ""
+			other.Stuck = stuck[c]
+			left = append(left, other)
+		}
 	}
-	for _, c := range leftRules(o.Names, chains) {
-		i := slices.IndexFunc(chains, func(h kernel.Chain) bool { return h.Compare(c) == 0 })
-		other := o.Others[i]
-		other.Chain = c
-		left = append(left, other)
-	}
+	kernel.SortFunc(left, kernel.OtherChain.Compare)
 	return left
 }
 

@@ -10,7 +10,7 @@ import (
 
 // ownership says whether a virtual server is owned. One of these is enough:
 //
-//   - the ownership set of its family has it,
+//   - the ownership set of its family has it, also that of the other back end,
 //   - the last reading owned it,
 //   - the record on disk has it unchanged,
 //   - the relay of this process serves it.
@@ -21,6 +21,7 @@ type ownership struct {
 	inIPVS  keyCursor[kernel.VirtualKey] // not the relay's
 	entries keyCursor[kernel.Entry]      // of both families: IPv4 addresses sort before IPv6
 	more    keyCursor[kernel.Entry]      // of IPv6
+	others  [2]keyCursor[kernel.Entry]   // of the sets in the other back end, by family
 	memory  keyCursor[kernel.VirtualKey] // of the last reading
 	record  keyCursor[kernel.Virtual]    // on disk
 	reals   kernel.Reals
@@ -32,6 +33,10 @@ func ownershipOf(o *kernel.Observed, owned []kernel.VirtualKey) ownership {
 		relayed: o.Relayed, inIPVS: keyCursor[kernel.VirtualKey]{rest: o.InIPVS, compare: kernel.CompareKeys},
 		entries: keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv4), compare: compareEntryKey},
 		more:    keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv6), compare: compareEntryKey},
+		others: [2]keyCursor[kernel.Entry]{
+			{rest: otherEntries(o, kernel.IPv4), compare: compareEntryKey},
+			{rest: otherEntries(o, kernel.IPv6), compare: compareEntryKey},
+		},
 		memory:  keyCursor[kernel.VirtualKey]{rest: owned, compare: kernel.CompareKeys},
 		record:  virtualCursor(o.Record.Made),
 		reals:   o.Reals,
@@ -50,11 +55,11 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 	if w.relayed && w.inIPVS.find(k) == nil {
 		return true
 	}
-	entries := &w.entries
+	entries, others := &w.entries, &w.others[0]
 	if k.Family() == kernel.IPv6 {
-		entries = &w.more
+		entries, others = &w.more, &w.others[1]
 	}
-	return entries.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals, w.digests)
+	return entries.find(k) != nil || others.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals, w.digests)
 }
 
 // Owned lists the virtual servers that a reading owns, sorted. before are those of the reading before: a set that was
@@ -62,11 +67,10 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 func Owned(o *kernel.Observed, before []kernel.VirtualKey) []kernel.VirtualKey {
 	v4, v6 := ownedEntries(o, kernel.IPv4), ownedEntries(o, kernel.IPv6)
 	keys := make([]kernel.VirtualKey, 0, len(v4)+len(v6))
-	for _, e := range v4 {
-		keys = append(keys, e.Key())
-	}
-	for _, e := range v6 {
-		keys = append(keys, e.Key())
+	for _, entries := range [...][]kernel.Entry{v4, v6, otherEntries(o, kernel.IPv4), otherEntries(o, kernel.IPv6)} {
+		for _, e := range entries {
+			keys = append(keys, e.Key())
+		}
 	}
 	for _, k := range before {
 		if hasVirtual(&o.State, k) {
@@ -99,9 +103,18 @@ func hasVirtual(s *kernel.State, k kernel.VirtualKey) bool {
 
 // ownedEntries returns the entries of a family's ownership set.
 func ownedEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
-	for i := range o.Sets {
-		if o.Names.IsSet(o.Sets[i].Name, f, kernel.VirtualServer) {
-			return o.Entries.Of(o.Sets[i].Name)
+	return owning(o.Names, f, o.Sets, &o.Entries)
+}
+
+// otherEntries returns those of the ownership set in the other back end.
+func otherEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
+	return owning(o.Names, f, o.OtherSets, &o.OtherEntries)
+}
+
+func owning(n kernel.Names, f kernel.Family, sets []kernel.Set, entries *kernel.Entries) []kernel.Entry {
+	for i := range sets {
+		if n.IsSet(sets[i].Name, f, kernel.VirtualServer) {
+			return entries.Of(sets[i].Name)
 		}
 	}
 	return nil
@@ -130,7 +143,7 @@ func leftByKubeProxy(o *kernel.Observed, k kernel.VirtualKey) bool {
 			}
 			e = kernel.Entry{Set: set, Port: e.Port}
 		}
-		if o.Entries.Has(e) {
+		if o.Entries.Has(e) || o.OtherEntries.Has(e) {
 			return true
 		}
 	}
@@ -138,7 +151,8 @@ func leftByKubeProxy(o *kernel.Observed, k kernel.VirtualKey) bool {
 }
 
 func hasOwnershipSet(o *kernel.Observed, f kernel.Family) bool {
-	return slices.ContainsFunc(o.Sets, func(s kernel.Set) bool { return o.Names.IsSet(s.Name, f, kernel.VirtualServer) })
+	owns := func(s kernel.Set) bool { return o.Names.IsSet(s.Name, f, kernel.VirtualServer) }
+	return slices.ContainsFunc(o.Sets, owns) || slices.ContainsFunc(o.OtherSets, owns)
 }
 
 // without drops from a wanted state everything that concerns virtual servers of other

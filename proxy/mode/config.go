@@ -31,7 +31,9 @@ type Config struct {
 	StrictARP  bool
 	VIPPing    bool
 	// fewer rules than kube-proxy's for each packet, with the same verdicts; TCP keeps its port if masqueraded
-	Lean      bool
+	Lean bool
+	// Native: package nft writes the rules, which leave out what it cannot express. It is for mode ipvs.
+	Native    bool
 	ProbeVIPs bool
 	Conntrack Conntrack
 	GUEPort   uint16 // where endpoints take what is wrapped in GUE
@@ -97,7 +99,7 @@ func (c Config) Same(o Config) bool {
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity &&
 		c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
-		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack &&
+		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Native == o.Native && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack &&
 		c.Timeouts == o.Timeouts &&
 		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP &&
 		c.Announced == o.Announced &&

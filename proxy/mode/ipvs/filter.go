@@ -79,7 +79,17 @@ func (s *scope) marked() (rules []string) {
 // balancer IPs whose source ranges do not contain it. The host's traffic has the
 // VIP as its source and does not pass the chains that filter other sources, so
 // each VIP:port needs a rule.
+//
+// In nftables no rule sees what IPVS did to a packet, so its chain is in table raw, before IPVS. There the sets
+// tell by the source that the packet is the host's own to one of these VIPs.
 func (s *scope) ipvsOutFilter() []string {
+	if s.Config.Native {
+		if s.Config.Lean && !s.has(kernel.LoadBalancerFW) {
+			return nil
+		}
+		return []string{s.in(kernel.LoadBalancerFW, "dst,dst") + s.in(kernel.LoadBalancerFW, "src,dst") +
+			"-m set ! --match-set " + s.Config.Names.Set(s.Family, kernel.LoadBalancerSourceIP) + " dst,dst,src -j DROP"}
+	}
 	var rules []string
 	for i := range s.Frontends.Fronts {
 		x := &s.Frontends.Fronts[i]

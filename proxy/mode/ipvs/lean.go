@@ -57,7 +57,7 @@ func (s *scope) filterJumps() []kernel.Chain {
 		s.Chain("filter", "FORWARD", append(firewall, s.Jump("kubernetes forwarding rules", kernel.ChainForward))...),
 	}
 	if !lean || len(s.ipvsOutFilter()) > 0 {
-		chains = append(chains, s.Chain("filter", "OUTPUT",
+		chains = append(chains, s.Chain(s.outTable(), "OUTPUT",
 			s.Jump("kubernetes ipvs access filter", kernel.ChainIPVSOutFilter)))
 	}
 	return chains

@@ -40,8 +40,8 @@ func (*Mode) Needs() []kernel.Adapter {
 		kernel.ConntrackAdapter}
 }
 
-// Trial returns nothing: the adapters ask the kernel for IPVS and each type of set.
-func (*Mode) Trial(kernel.Names) []kernel.Chain { return nil }
+// Trial has the rules but those that name a set: package ipset asks the kernel for each type.
+func (*Mode) Trial(n kernel.Names) []kernel.Chain { return trial(n, false) }
 
 // Extras returns nothing: sets and rules are the same on all kernels.
 func (*Mode) Extras(kernel.Names) []mode.Extra { return nil }

@@ -52,7 +52,7 @@ func (s *scope) clusterIPs() string {
 func (s *scope) acceptExternal(set kernel.SetName) []string {
 	to := s.match(set, "dst,dst")
 	notBridged := ""
-	if s.Frontends.Node.BrNetfilter {
+	if s.Frontends.Node.BrNetfilter && !s.Config.Native {
 		notBridged = "-m physdev ! --physdev-is-in "
 	}
 	return []string{

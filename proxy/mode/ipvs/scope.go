@@ -30,9 +30,17 @@ func (s *scope) chains() []kernel.Chain {
 		s.Ours("filter", kernel.ChainProxyFirewall, s.proxyFirewall()...),
 		s.Ours("filter", kernel.ChainSourceRangesFirewall, s.sourceRanges()...),
 		s.Ours("filter", kernel.ChainIPVSFilter, s.ipvsFilter()...),
-		s.Ours("filter", kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
+		s.Ours(s.outTable(), kernel.ChainIPVSOutFilter, s.ipvsOutFilter()...),
 	}
 	return append(chains, s.filterJumps()...)
+}
+
+// outTable is the table of KUBE-IPVS-OUT-FILTER.
+func (s *scope) outTable() string {
+	if s.Config.Native {
+		return "raw"
+	}
+	return "filter"
 }
 
 // in matches packets of which some parts, each with a direction, are in a set.

@@ -154,8 +154,9 @@ func (w *writer) appendMembers(entries []kernel.Entry, set namedSet, x *frontend
 		// The host's own traffic to a VIP bound here has the VIP as its source.
 		e.Second = netip.PrefixFrom(a, a.BitLen())
 	case kernel.HashIPPortNet:
-		for _, r := range w.f.Service(x).SourceRanges {
-			if kernel.FamilyOf(r.Addr()) == set.family {
+		ranges := w.f.Service(x).SourceRanges
+		for _, r := range ranges {
+			if kernel.FamilyOf(r.Addr()) == set.family && !(w.config.Native && nested(r, ranges)) {
 				e.Second = r.Masked()
 				entries = append(entries, e)
 			}
@@ -163,4 +164,9 @@ func (w *writer) appendMembers(entries []kernel.Entry, set namedSet, x *frontend
 		return entries
 	}
 	return append(entries, e)
+}
+
+// nested reports whether another of the prefixes contains r. A set of nftables takes no such entry.
+func nested(r netip.Prefix, all []netip.Prefix) bool {
+	return slices.ContainsFunc(all, func(o netip.Prefix) bool { return o.Bits() < r.Bits() && o.Contains(r.Addr()) })
 }
