@@ -59,7 +59,8 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 	if k.Family() == kernel.IPv6 {
 		entries, others = &w.more, &w.others[1]
 	}
-	return entries.find(k) != nil || others.find(k) != nil || w.memory.find(k) != nil || attests(w.record.find(k), v, w.reals, w.digests)
+	return entries.find(k) != nil || others.find(k) != nil || w.memory.find(k) != nil ||
+		attests(w.record.find(k), v, w.reals, w.digests)
 }
 
 // Owned lists the virtual servers that a reading owns, sorted. before are those of the reading before: a set that was

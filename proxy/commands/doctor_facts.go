@@ -163,7 +163,7 @@ func (x *examination) hasServices(ctx context.Context) bool {
 // kernel reads the kernel, or lets the daemon do that.
 func (x *examination) kernel(ctx context.Context) (kernel.Observed, error) {
 	have, err := x.observe(ctx, &x.setup)
-	x.f.Mode = cmp.Or(statusMode(&x.f), x.setup.Mode())
+	x.f.Mode, x.f.Native = cmp.Or(statusMode(&x.f), x.setup.Mode()), x.setup.Native()
 	if err == nil || cli.Code(err) != cli.Permission {
 		return have, err
 	}

@@ -92,9 +92,17 @@ type IPTables struct {
 	MinSyncPeriod      time.Duration
 }
 
+// The values of rules.backend.
+const (
+	BackendAuto     = "auto"
+	BackendIPTables = "iptables"
+	BackendNFTables = "nftables"
+)
+
 // Rules is table rules.
 type Rules struct {
-	Layout string // kube-proxy or lean
+	Backend string // BackendAuto, BackendIPTables or BackendNFTables
+	Layout  string // kube-proxy or lean
 }
 
 // IPVS is table ipvs. A timeout of 0 leaves the kernel's value alone.

@@ -143,6 +143,11 @@ var mainFields = []field{
 		"modes iptables and userspace: the shortest time between syncs",
 		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
+	define("rules.backend", "", zero|restart, `what writes the rules of mode ipvs: "iptables", with ipsets, or `+
+		`"nftables", which needs neither; "auto": iptables where the kernel takes it`,
+		func(c *Config) *string {
+			return &c.Rules.Backend
+		}, word(BackendAuto, BackendIPTables, BackendNFTables), BackendAuto),
 	define("rules.layout", "", zero, `"lean": few rules on the way of each packet in mode ipvs, and masqueraded TCP `+
 		`keeps the client's port where it is free; "kube-proxy": the rules of kube-proxy; both have the same verdicts`,
 		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),

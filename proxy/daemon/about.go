@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
@@ -31,8 +32,12 @@ func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) con
 // about describes the process: it does not change while svcproxy runs.
 func (d *daemon) about() status.Daemon {
 	s := d.setup()
+	rules := ""
+	if d.kernel.Native() {
+		rules = config.BackendNFTables
+	}
 	return status.Daemon{
-		Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(),
+		Rules: rules, Version: d.version, Node: s.Node(), PID: os.Getpid(), Started: time.Now(), IPTables: d.kernel.Tools(),
 		Mode: d.mode.Name(), ModeReason: d.modeReason,
 		ConfiguredMode: s.Config.Mode, Fallbacks: d.fallbacks, Files: s.Config.File.Paths,
 	}

@@ -228,7 +228,8 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	}
 	defer d.console.close()
 	_ = d.keeper.Do("names", func() error { return host.KeepNames(s.Config.StateDir, s.Config.Names()) })
-	_ = d.keeper.Do("mode", func() error { return host.KeepMode(s.Config.StateDir, d.mode.Name()) })
+	used := way{d.mode, d.kernel.Native()}
+	_ = d.keeper.Do("mode", func() error { return host.KeepMode(s.Config.StateDir, used.String()) })
 	go d.keeper.Run(ctx)
 	d.current.Keep()
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())

@@ -11,6 +11,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/machine"
+	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
@@ -37,6 +38,11 @@ func allSysctls() (names []string) {
 // preferred.
 func (s Setup) Mode() string { return s.mode().Name() }
 
+// Native reports whether nftables writes the rules of the mode that Open chose, before that of the configured one.
+func (s Setup) Native() bool {
+	return s.used != nil && s.native || s.used == nil && s.ways(s.mode())[0].native
+}
+
 // mode returns the mode that Open chose, before that the configured one, or else the one that is preferred.
 func (s Setup) mode() mode.Mode {
 	if s.used != nil {
@@ -57,11 +63,47 @@ func (s Setup) AsLastRun() Setup {
 	}
 	last, _ := host.LastMode(s.Config.StateDir) // "" before the first run, or without the right to read it
 	for _, m := range modes() {
-		if m.Name() == last {
-			s.used = m
+		for _, c := range s.ways(m) {
+			if c.String() == last {
+				s.used, s.native = m, c.native
+			}
 		}
 	}
 	return s
+}
+
+// way is a mode with what writes its rules.
+type way struct {
+	mode.Mode
+	native bool // kernel/nft, and neither iptables nor ipset
+}
+
+// String is the mode's name, and "nftables" if that writes its rules.
+func (w way) String() string {
+	if w.native {
+		return w.Name() + " " + config.BackendNFTables
+	}
+	return w.Name()
+}
+
+// ways returns a mode with each back end that it may have, in the order of preference. A command that does not try
+// rules prefers that of the last run.
+func (s *Setup) ways(m mode.Mode) []way {
+	iptables, nftables := way{m, false}, way{m, true}
+	switch backend := s.Config.Rules.Backend; {
+	case s.used != nil && s.used.Name() == m.Name():
+		return []way{{m, s.native}}
+	case m.Name() != mode.IPVS || backend == config.BackendIPTables:
+		return []way{iptables}
+	case backend == config.BackendNFTables:
+		return []way{nftables}
+	}
+	if !s.Writes {
+		if last, _ := host.LastMode(s.Config.StateDir); last == nftables.String() {
+			return []way{nftables, iptables}
+		}
+	}
+	return []way{iptables, nftables}
 }
 
 // ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a
@@ -105,9 +147,12 @@ func (s Setup) ProgramDoubts(t sources.Table, missing bool) (list []string) {
 // would load them one by one. The unit has loaded them, so this is for a start by hand, or in a container
 // with the right to do so.
 func (s *Setup) loadModules(ctx context.Context) {
-	if needed := machine.Needed(s.Mode()); needed != nil {
-		host.LoadModules(ctx, slices.Concat(needed, machine.BackEnds))
+	native := s.Config.Rules.Backend == config.BackendNFTables
+	needed := machine.Needed(s.Mode(), native)
+	if needed != nil && !native {
+		needed = slices.Concat(needed, machine.BackEnds)
 	}
+	host.LoadModules(ctx, needed)
 }
 
 // Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the
@@ -119,13 +164,16 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 		return nil, err
 	}
 	for i, m := range found {
-		k, err := s.openPatiently(ctx, names, m, i < len(found)-1)
-		missing := kernel.Missing(err)
-		if len(missing) == 0 {
-			return k, err
+		last := i == len(found)-1
+		var k *host.Kernel
+		for j, w := range s.ways(m) {
+			if k, err = s.openPatiently(ctx, names, w, !last || j+1 < len(s.ways(m))); len(kernel.Missing(err)) == 0 {
+				return k, err
+			}
 		}
-		reason, hint := reasonOf(missing, host.Unbooted("/lib/modules"))
-		if i < len(found)-1 {
+		// What the last back end lacks is the least.
+		reason, hint := reasonOf(kernel.Missing(err), host.Unbooted("/lib/modules"))
+		if !last {
 			s.Fallbacks = append(s.Fallbacks, status.Fallback{Mode: m.Name(), Reason: reason, Hint: hint})
 			continue
 		}
@@ -139,32 +187,32 @@ func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, err
 
 // openPatiently opens the kernel for one mode. If the last run had that mode and there is another one to fall
 // back to, it tries again after modeGrace: at boot, modules may be loaded later than svcproxy starts.
-func (s *Setup) openPatiently(ctx context.Context, names kernel.Names, m mode.Mode, more bool) (*host.Kernel, error) {
-	k, err := s.openFor(ctx, names, m)
+func (s *Setup) openPatiently(ctx context.Context, names kernel.Names, w way, more bool) (*host.Kernel, error) {
+	k, err := s.openFor(ctx, names, w)
 	missing, grace := kernel.Missing(err), s.Config.ModeGrace
-	if len(missing) == 0 || !more || m.Name() != s.lastMode || grace <= 0 {
+	if len(missing) == 0 || !more || w.String() != s.lastMode || grace <= 0 {
 		return k, err
 	}
 	reason, _ := reasonOf(missing, "")
-	s.log.Warn("the mode of the last run is not available yet: trying again", "mode", m.Name(), "reason", reason, "after",
-		grace)
+	s.log.Warn("the mode of the last run is not available yet: trying again", "mode", w.String(), "reason", reason,
+		"after", grace)
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(grace):
 	}
-	return s.openFor(ctx, names, m)
+	return s.openFor(ctx, names, w)
 }
 
 // openFor opens the kernel for one mode.
-func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*host.Kernel, error) {
-	if err := s.newRelay(m); err != nil {
+func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.Kernel, error) {
+	if err := s.newRelay(m.Mode); err != nil {
 		return nil, err
 	}
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
 		StateDir: s.Config.StateDir, Keeper: s.keeper, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(),
-		Tables: s.Tables, Relay: s.relay,
+		Native: m.native, Tables: s.Tables, Relay: s.relay,
 	})
 	if err != nil {
 		return nil, err
@@ -175,15 +223,21 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m mode.Mode) (*
 			return nil, err
 		}
 	}
-	s.used, s.noDevice = m, !k.HasDevices()
+	s.used, s.native, s.noDevice = m.Mode, m.native, !k.HasDevices()
 	s.ownsConntrackMax, s.ownsConntrackBuckets = k.CanWrite(mode.ConntrackMax), k.CanWrite(mode.ConntrackBuckets)
 	return k, nil
 }
 
-// try asks the kernel for the rules of a mode.
-func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m mode.Mode) error {
+// try asks the kernel for the rules of a mode. In mode ipvs those of iptables are tried only if nftables may take their
+// place, and not if the last run had them.
+func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m way) error {
 	rules := m.Trial(names)
-	if len(rules) == 0 {
+	switch {
+	case m.native && m.Name() == mode.IPVS:
+		rules = ipvs.NativeTrial(names)
+	case m.Name() == mode.IPVS && (len(s.ways(m.Mode)) == 1 || s.lastMode == m.String()):
+		return nil
+	case len(rules) == 0:
 		return nil
 	}
 	if err := k.Try(ctx, rules); err != nil {

@@ -42,11 +42,13 @@ func (s Setup) preferred(ctx context.Context, names kernel.Names) string {
 		if m.Name() == s.used.Name() {
 			break
 		}
-		again := s
-		again.relay, again.without = nil, nil
-		if k, err := again.openFor(ctx, names, m); err == nil {
-			k.Close()
-			return m.Name()
+		for _, w := range s.ways(m) {
+			again := s
+			again.relay, again.without = nil, nil
+			if k, err := again.openFor(ctx, names, w); err == nil {
+				k.Close()
+				return m.Name()
+			}
 		}
 	}
 	return ""

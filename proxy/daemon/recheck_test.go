@@ -89,7 +89,7 @@ func TestPreferredAsksTheKernel(t *testing.T) {
 	want := ""
 	for _, m := range modes()[:2] {
 		s := setup()
-		if k, err := s.openFor(t.Context(), kernel.DefaultNames, m); err == nil {
+		if k, err := s.openFor(t.Context(), kernel.DefaultNames, way{m, false}); err == nil {
 			k.Close()
 			want = m.Name()
 			break

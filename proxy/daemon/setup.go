@@ -57,7 +57,7 @@ type Machine struct {
 	IPv6     bool // the host has it
 	// Connection tracking's sizes can be written only in the first network namespace.
 	ownsConntrackMax, ownsConntrackBuckets bool
-	noDevice                               bool // see mode.Config
+	noDevice, native                       bool // see mode.Config
 	// without changes the mode's configuration for what the kernel lacks.
 	without []func(*mode.Config)
 }
@@ -138,7 +138,7 @@ func nodeObject(n manifest.Node) frontend.NodeObject {
 func (s Setup) forMode() mode.Config {
 	c := s.Config.ForMode()
 	c.Frontends.IPv6, c.Frontends.Object = s.IPv6, s.Object
-	c.NoDevice = s.noDevice
+	c.NoDevice, c.Native = s.noDevice, s.native
 	for _, change := range s.without {
 		change(&c)
 	}

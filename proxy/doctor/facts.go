@@ -19,6 +19,7 @@ import (
 type Facts struct {
 	Machine machine.Facts
 	Mode    string // in use, or the one that a start would use
+	Native  bool   // nftables writes its rules, or would
 
 	Configured bool
 	// Refused says what is wrong with the configuration, one line each.
@@ -157,6 +158,10 @@ func (f *Facts) notes() []string {
 	if strings.HasPrefix(f.Machine.Release, "6.12.") {
 		notes = append(notes, "kernel 6.12 was seen to panic in ip_vs_estimation when network namespaces with IPVS end; "+
 			"install its latest update")
+	}
+	if f.Native && f.lacksExtras() {
+		notes = append(notes, "this kernel has no modules of iptables and ipset, and nftables, which serves, needs none: "+
+			extras+" brings them")
 	}
 	var behind []string
 	for _, b := range f.Backends {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/machine"
@@ -17,8 +18,14 @@ func modules(f *Facts) (list []Finding) {
 	m := f.Machine.Modules
 	for _, missing := range f.Missing {
 		mend := missing.Hint
-		if f.Machine.Unbooted {
+		switch {
+		case f.Machine.Unbooted:
 			mend = "reboot"
+		case f.lacksExtras() && !f.Native && (f.Mode == sources.ModeIPVS || f.Mode == sources.ModeIPTables):
+			mend = extras
+			if f.Mode == sources.ModeIPVS {
+				mend += `, or rules.backend = "nftables", which needs none of them`
+			}
 		}
 		list = append(list, one("svcproxy cannot serve in mode "+f.Mode, mend, "%s", missing.What)...)
 	}
@@ -44,12 +51,22 @@ func modules(f *Facts) (list []Finding) {
 		return list
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Barred)) {
-		if slices.Contains(machine.Needed(f.Mode), name) && !slices.Contains(machine.Optional, name) {
+		if slices.Contains(machine.Needed(f.Mode, f.Native), name) && !slices.Contains(machine.Optional, name) {
 			list = append(list, one("after a boot svcproxy cannot serve", "remove the line from "+m.Barred[name],
 				"%s keeps module %s from being loaded", m.Barred[name], name)...)
 		}
 	}
 	return list
+}
+
+// extras brings the modules of iptables and ipset on RHEL 10 and its like. The package without a release is that of the
+// newest kernel.
+const extras = "dnf install kernel-modules-extra-$(uname -r)"
+
+// lacksExtras reports whether this is RHEL 10 or its like without the modules of iptables and ipset.
+func (f *Facts) lacksExtras() bool {
+	m := f.Machine.Modules
+	return strings.Contains(f.Machine.Release, ".el1") && m.Known && (!m.Files["ip_set"] || !m.Files["xt_conntrack"])
 }
 
 // schedulers lists those of the wanted virtual servers.

@@ -30,8 +30,8 @@ func TestModulesAreNamedOnce(t *testing.T) {
 		file      string
 		has, want []string
 	}{
-		{"modules-load.conf", atBoot, machine.Needed("ipvs")},
-		{"svcproxy.service", ofUnit, slices.Concat(machine.Needed("ipvs"), machine.BackEnds)},
+		{"modules-load.conf", atBoot, machine.AtBoot},
+		{"svcproxy.service", ofUnit, slices.Concat(machine.Needed("ipvs", false), machine.BackEnds)},
 	} {
 		if !slices.Equal(c.has, c.want) {
 			t.Errorf("%s names the modules\n%s\nwant\n%s", c.file, strings.Join(c.has, " "), strings.Join(c.want, " "))

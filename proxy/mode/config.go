@@ -99,8 +99,8 @@ func (c Config) Same(o Config) bool {
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity &&
 		c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
-		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Native == o.Native && c.ProbeVIPs == o.ProbeVIPs && c.Conntrack == o.Conntrack &&
-		c.Timeouts == o.Timeouts &&
+		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Native == o.Native && c.ProbeVIPs == o.ProbeVIPs &&
+		c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
 		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP &&
 		c.Announced == o.Announced &&
 		c.IPVS == o.IPVS && c.IPTables == o.IPTables &&

@@ -97,6 +97,9 @@ func (p *page) unused() string {
 func (p *page) daemon() string {
 	d := p.st.Daemon
 	text := fmt.Sprintf("svcproxy %s on %s, up %s, mode %s", d.Version, d.Node, p.ago(d.Started), d.Mode)
+	if d.Rules != "" {
+		text += " with rules of " + d.Rules
+	}
 	if d.ModeReason != "" {
 		text += " (" + d.ModeReason + ")"
 	}

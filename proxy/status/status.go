@@ -69,7 +69,9 @@ type Daemon struct {
 	// uses it.
 	AvailableMode string `json:"availableMode,omitempty"`
 	IPTables      string `json:"iptables"` // version and back end: "iptables v1.8.9 (nf_tables)"
-	Config        Config `json:"config"`
+	// Rules is "nftables" if that writes the rules, without iptables and ipset; else "".
+	Rules  string `json:"rules,omitempty"`
+	Config Config `json:"config"`
 	// Files are the patterns of services files.
 	Files []string `json:"files,omitempty"`
 	// Drain is the operator's order that sends load balancers away; nil without one.

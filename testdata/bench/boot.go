@@ -46,8 +46,8 @@ func (b *bench) boots(p *pass) error {
 	}
 	t := table(bootSize, kernel.IPv4)
 	nothing := func() error { return nil }
-	atBoot := func() error { return modprobe(machine.Needed("ipvs")) }
-	byUnit := func() error { return modprobe(slices.Concat(machine.Needed("ipvs"), machine.BackEnds)) }
+	atBoot := func() error { return modprobe(machine.AtBoot) }
+	byUnit := func() error { return modprobe(slices.Concat(machine.Needed("ipvs", false), machine.BackEnds)) }
 	for range bootRounds {
 		for _, c := range []struct {
 			row, by      string

@@ -14,15 +14,20 @@ import (
 // modeToTest is the mode of SVCPROXY_TEST_MODE. The default is ipvs.
 func modeToTest() string { return cmp.Or(os.Getenv("SVCPROXY_TEST_MODE"), "ipvs") }
 
-// layoutToTest gives the configurations of mode ipvs the layout of SVCPROXY_TEST_LAYOUT, unless they name one. The
-// default is svcproxy's own.
-func layoutToTest(mode string) map[string]string {
-	layout := os.Getenv("SVCPROXY_TEST_LAYOUT")
-	if mode != "ipvs" || layout == "" {
-		return nil
+// rulesToTest gives the configurations of mode ipvs the layout of SVCPROXY_TEST_LAYOUT and the back end of
+// SVCPROXY_TEST_RULES, unless they name one. The defaults are svcproxy's own.
+func rulesToTest(mode string) map[string]string {
+	keys := map[string]string{}
+	for key, variable := range map[string]string{"rules.layout": "SVCPROXY_TEST_LAYOUT", "rules.backend": "SVCPROXY_TEST_RULES"} {
+		if value := os.Getenv(variable); value != "" && mode == "ipvs" {
+			keys[key] = value
+		}
 	}
-	return map[string]string{"rules.layout": layout}
+	return keys
 }
+
+// native reports whether nftables writes the rules of mode ipvs in this run.
+func native() bool { return os.Getenv("SVCPROXY_TEST_RULES") == "nftables" && modeToTest() == "ipvs" }
 
 // named is the mode that a test's configuration names, by the test's name.
 var named sync.Map
@@ -136,7 +141,9 @@ var limits = []struct{ modes, why, tests string }{
 		TestOperatorDrains
 		TestOperatorDrainsTheNode`},
 	{"ipvs", "changes the layout of rules, which mode ipvs alone has", `
-		TestLayoutChangesUnderTraffic`},
+		TestLayoutChangesUnderTraffic
+		TestRulesMoveToNFTablesAndBack
+		TestFallbackToNFTables`},
 	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `
 		TestUDPScaledToZeroIsRefused`},
 	{"ipvs iptables", "asks what rules do, and mode userspace has none", `

@@ -79,7 +79,7 @@ func prepare(t *testing.T, build func() (*lab.Lab, error), main string) node {
 		t.Fatal(err)
 	}
 	p.Mode = modeOf(t)
-	p.Defaults = layoutToTest(p.Mode)
+	p.Defaults = rulesToTest(p.Mode)
 	if p.Mode != "ipvs" {
 		p.Defaults = map[string]string{
 			"iptables.minSyncPeriod": "0s",  // as that of mode ipvs is

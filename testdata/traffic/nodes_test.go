@@ -25,7 +25,7 @@ func newNodes(t *testing.T, nodes, servers int, main string, vips ...netip.Addr)
 		p, err := lab.NewProxy(f.Nodes[i], path, t.TempDir(), main)
 		must(t, err)
 		p.Mode = modeOf(t)
-		p.Defaults = layoutToTest(p.Mode)
+		p.Defaults = rulesToTest(p.Mode)
 		must(t, p.Configure(main))
 		proxies[i] = p
 	}
