@@ -27,12 +27,37 @@ const maxElements = 48 << 10
 // an entry that is not there is no error, nor is adding one that is.
 func (t *Table) Apply(ops []kernel.Op) []error {
 	t.known = false
+	if t.last.dormant {
+		t.wake()
+	}
 	errs := t.commit(ops)
 	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, ErrRefused) }); i >= 0 &&
 		errors.Is(errs[i], unix.ENOENT) && isEntry(ops[i], kernel.Remove) {
 		return t.applyPresent(ops, errs)
 	}
 	return errs
+}
+
+// wake switches tables on, in a transaction of its own: the kernel adds no base chain in the same one. An error shows
+// in what follows.
+func (t *Table) wake() {
+	b := new(nl.Batch)
+	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
+	for _, f := range families {
+		if there, err := t.present(f); there && err == nil {
+			putTable(b, t.names.Table(), f)
+		}
+	}
+	limit(b, unix.NFNL_MSG_BATCH_END)
+	t.last.dormant = t.conn.Commit(b) != nil
+}
+
+// putTable adds the message that creates a table unless it is there, and switches it on.
+func putTable(b *nl.Batch, table string, f kernel.Family) {
+	begin(b, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, f)
+	b.Text(unix.NFTA_TABLE_NAME, table)
+	b.U32BE(unix.NFTA_TABLE_FLAGS, 0)
+	b.End()
 }
 
 func isEntry(o kernel.Op, v kernel.Verb) bool {
@@ -168,14 +193,12 @@ func (x *transaction) build() {
 		switch {
 		case slices.Contains(x.emptied, f):
 			x.begin(unix.NFT_MSG_DELTABLE, 0, f)
+			x.batch.Text(unix.NFTA_TABLE_NAME, x.table)
+			x.end(-1)
 		case w.families[f]:
-			x.begin(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, f)
-			x.batch.U32BE(unix.NFTA_TABLE_FLAGS, 0) // one that is switched off goes on
-		default:
-			continue
+			putTable(&x.batch, x.table, f)
+			x.of = append(x.of, span{op: -1})
 		}
-		x.batch.Text(unix.NFTA_TABLE_NAME, x.table)
-		x.end(-1)
 	}
 	for _, i := range w.chains { // before rules jump there
 		x.newChain(i)

@@ -19,6 +19,7 @@ type reading struct {
 	sets    []kernel.Set
 	entries kernel.Entries
 	chains  []kernel.Chain
+	dormant bool // a table is switched off: none of its base chains is called
 }
 
 // unread is a rule that no state wants. It stands for one that another program changed.
@@ -92,6 +93,7 @@ func (t *Table) readAll() (r reading, err error) {
 			return r, err
 		}
 		r.sets, r.chains = append(r.sets, sets...), append(r.chains, chains...)
+		r.dormant = r.dormant || dormant
 	}
 	kernel.SortFunc(r.sets, kernel.Set.Compare)
 	kernel.SortFunc(r.chains, kernel.Chain.Compare)
@@ -240,8 +242,11 @@ func (t *Table) chains(f kernel.Family, dormant bool) (all []kernel.Chain, err e
 				return err
 			}
 			all, rules[name] = append(all, c), nil
-			if want, ok := hooks[kind][chain]; ok && (at != want || policy != accept || dormant) {
+			switch want, ok := hooks[kind][chain]; {
+			case ok && (at != want || policy != accept):
 				rules[name] = []string{misplaced}
+			case ok && dormant:
+				rules[name] = []string{unread}
 			}
 			return err
 		})

@@ -17,16 +17,11 @@ import (
 func (t *Table) Try(chains []kernel.Chain) error {
 	b, table := new(nl.Batch), t.names.Table()+"-trial"
 	var about []string // what each message is about
-	end := func(what string) {
-		b.End()
-		about = append(about, what)
-	}
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
 	about = append(about, "a transaction")
 	for _, f := range families {
-		begin(b, unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, f)
-		b.Text(unix.NFTA_TABLE_NAME, table)
-		end("a table of family " + ip(f))
+		putTable(b, table, f)
+		about = append(about, "a table of family "+ip(f))
 	}
 	tried := make(map[string]bool) // sets and base chains
 	for _, c := range chains {
@@ -35,6 +30,8 @@ func (t *Table) Try(chains []kernel.Chain) error {
 		}
 		putChain(b, table, c)
 		about = append(about, "a chain")
+	}
+	for _, c := range chains {
 		for words := range strings.SplitSeq(c.Rules, "\n") {
 			if words == "" {
 				continue
@@ -53,7 +50,8 @@ func (t *Table) Try(chains []kernel.Chain) error {
 	}
 	begin(b, unix.NFT_MSG_DELTABLE, 0, kernel.IPv4)
 	b.Text(unix.NFTA_TABLE_NAME, table+"-that-is-not-there")
-	end("")
+	b.End()
+	about = append(about, "")
 	limit(b, unix.NFNL_MSG_BATCH_END)
 
 	var failed *nl.BatchError
