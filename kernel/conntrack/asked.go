@@ -11,17 +11,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Asked is a tracked TCP connection.
-type Asked struct {
-	Key      kernel.RealKey // where the client sends to, and which endpoint gets it
-	Client   netip.AddrPort
-	Answered bool          // if not, nothing came back since the client's first packet, a SYN
-	Left     time.Duration // until it is forgotten, unless another packet comes
-}
-
 // TCP calls f for each tracked TCP connection of a family that was answered or begins with a SYN. With waiting it may
 // leave out those that were answered: kernels before 5.15 do not.
-func (t *Table) TCP(family kernel.Family, waiting bool, f func(Asked)) error {
+func (t *Table) TCP(family kernel.Family, waiting bool, f func(kernel.Asked)) error {
 	t.query.Reset()
 	t.query.Begin(msgGet, 0)
 	t.query.Nfgen(uint8(family))
@@ -45,7 +37,7 @@ func (t *Table) TCP(family kernel.Family, waiting bool, f func(Asked)) error {
 }
 
 // decodeAsked decodes an entry; ok is false if TCP leaves it out.
-func decodeAsked(p []byte) (c Asked, ok bool, err error) {
+func decodeAsked(p []byte) (c kernel.Asked, ok bool, err error) {
 	if len(p) < sizeofNfgenmsg {
 		return c, false, fmt.Errorf("conntrack message of %d bytes", len(p))
 	}

@@ -33,7 +33,7 @@ func TestAsked(t *testing.T) {
 		{kernel.IPv6, false, []string{"{tcp [fd00::10]:80 [fd00:2::1]:8080 [2001:db8::9]:1002 true 600}"}},
 	} {
 		var got []string
-		err := c.TCP(row.family, row.waiting, func(a Asked) {
+		err := c.TCP(row.family, row.waiting, func(a kernel.Asked) {
 			got = append(got, fmt.Sprintf("{%v %v %v %v %v %v}", a.Key.Virtual.Proto,
 				netip.AddrPortFrom(a.Key.Virtual.Addr, a.Key.Virtual.Port), a.Key.Addr, a.Client, a.Answered, 10*math.Round(a.Left.Seconds()/10)))
 		})

@@ -31,7 +31,7 @@ func BenchmarkTCP(b *testing.B) {
 			b.Run(fmt.Sprintf("%d waiting=%t", n, waiting), func(b *testing.B) {
 				for b.Loop() {
 					found := 0
-					err := c.TCP(kernel.IPv4, waiting, func(Asked) { found++ })
+					err := c.TCP(kernel.IPv4, waiting, func(kernel.Asked) { found++ })
 					if err != nil || waiting != (found == 0) {
 						b.Fatal(found, err)
 					}

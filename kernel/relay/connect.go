@@ -65,6 +65,7 @@ func (s *service) connect(st *stream) bool {
 			try++
 			continue
 		case isTimeout(err):
+			s.missed(c.to)
 			try++
 		default:
 			refused = append(refused, c.to)

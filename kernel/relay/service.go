@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -44,6 +45,7 @@ type endpoint struct {
 	current          int64 // of schedule
 	gone             bool
 	users            map[user]struct{}
+	unanswered       []time.Time // connections over TCP since it answered one
 	traffic          traffic
 }
 
@@ -212,6 +214,7 @@ func (s *service) enter(c *choice, u user) bool {
 		return false
 	}
 	c.to.users[u] = struct{}{}
+	c.to.unanswered = nil
 	c.to.traffic.conns.Add(1)
 	s.traffic.conns.Add(1)
 	s.r.total.conns.Add(1)

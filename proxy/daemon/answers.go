@@ -12,6 +12,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/conntrack"
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/kernel/nl"
+	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy/answers"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -37,7 +38,7 @@ const answersRest = 5 * time.Minute
 // answersWatch looks for endpoints that do not answer their clients.
 type answersWatch struct {
 	tracked interface {
-		TCP(f kernel.Family, waiting bool, each func(conntrack.Asked)) error
+		TCP(f kernel.Family, waiting bool, each func(kernel.Asked)) error
 	}
 	limits func() machine.Conntrack
 	fronts func() *frontend.Frontends // nil before the first sync
@@ -53,8 +54,14 @@ type askedFor struct {
 }
 
 // watchAnswers says which endpoints do not answer their clients, until ctx ends. Where connection tracking cannot be
-// listed nothing is said.
-func (d *daemon) watchAnswers(ctx context.Context) {
+// listed nothing is said. The relay knows of its own: tracking would not tell them from probes.
+func (d *daemon) watchAnswers(ctx context.Context, r *relay.Relay) {
+	if r != nil {
+		limits := func() machine.Conntrack { return machine.Conntrack{SynSent: relay.UnansweredFor} }
+		w := answersWatch{r, limits, d.console.frontends, &d.conditions, d.checker.SetSilent, d.log.Logger}
+		w.run(ctx)
+		return
+	}
 	tracked, err := conntrack.Open(new(nl.Dialer))
 	if err != nil {
 		d.log.Info("endpoints that do not answer are not found", "err", err)
@@ -118,7 +125,7 @@ func (w *answersWatch) look(f *frontend.Frontends, synSent time.Duration, suspec
 ) {
 	l = answers.Look{At: time.Now(), All: len(suspects) > 0, Seen: map[netip.AddrPort]answers.Seen{}}
 	asked = map[netip.AddrPort]askedFor{}
-	see := func(c conntrack.Asked) {
+	see := func(c kernel.Asked) {
 		at := c.Key.Addr
 		if _, suspect := suspects[at]; c.Answered && !suspect || !c.Answered && synSent-c.Left > answers.Fresh {
 			return

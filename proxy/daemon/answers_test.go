@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
-	"github.com/svcproxy/svcproxy/kernel/conntrack"
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/proxy/condition"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
@@ -22,13 +21,13 @@ import (
 // trackedByHand is a table of tracked connections. It counts how often it is listed.
 type trackedByHand struct {
 	mu          sync.Mutex
-	list        []conntrack.Asked
+	list        []kernel.Asked
 	dumps, full int
 	down        map[netip.AddrPort]bool // that count as down
 	err         error                   // of each listing
 }
 
-func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(conntrack.Asked)) error {
+func (t *trackedByHand) TCP(f kernel.Family, waiting bool, each func(kernel.Asked)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.dumps++; !waiting {
@@ -49,9 +48,9 @@ func (t *trackedByHand) set(down map[netip.AddrPort]bool) {
 }
 
 // asked is a connection of a client, a number, to an endpoint of the service at 10.96.0.1.
-func asked(client byte, to string, answered bool) conntrack.Asked {
+func asked(client byte, to string, answered bool) kernel.Asked {
 	virtual := kernel.VirtualKey{Addr: netip.MustParseAddr("10.96.0.1"), Port: 80, Proto: kernel.TCP}
-	return conntrack.Asked{
+	return kernel.Asked{
 		Key:    kernel.RealKey{Virtual: virtual, Addr: netip.MustParseAddrPort(to)},
 		Client: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, client}), 1024), Answered: answered,
 		Left: 2 * time.Minute,
@@ -84,14 +83,14 @@ func (t *trackedByHand) look(f *frontend.Frontends, entries uint64, minutes time
 
 func TestWatchOfAnswers(t *testing.T) {
 	const silent, other = "10.2.1.10:8080", "10.2.2.10:8080"
-	waiting := []conntrack.Asked{asked(1, silent, false), asked(2, silent, false), asked(3, silent, false), asked(4, other, true)}
+	waiting := []kernel.Asked{asked(1, silent, false), asked(2, silent, false), asked(3, silent, false), asked(4, other, true)}
 	old := asked(3, silent, false)
 	old.Left = time.Minute
 	stranger := waiting[0]
 	stranger.Key.Virtual.Port = 81
 	for name, c := range map[string]struct {
 		change func(*sources.Service)
-		list   []conntrack.Asked
+		list   []kernel.Asked
 		want   string
 	}{
 		"silent":             {func(*sources.Service) {}, waiting, "10.2.1.10:8080: it does not answer clients of web: 3 connections wait"},

@@ -237,9 +237,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
 	go d.watchLimits(ctx, s.relay)
-	if s.relay == nil { // the relay's own connections are not told from probes
-		go d.watchAnswers(ctx)
-	}
+	go d.watchAnswers(ctx, s.relay)
 	go d.watchRules(ctx)
 	go d.checker.Run(ctx)
 	if len(d.fallbacks) > 0 {

@@ -30,8 +30,11 @@ var ills = []struct{ checks, why, tests string }{
 	{"status packets drops", "health checks fail at the end", `
 		TestProbesHaveTheirMarkSourceAndInterface
 		TestNodesDefaultsOfHealthChecks
+		TestProgramsOfChecksHaveNoAccess
+		TestCrowdBlindsNobody
+		TestRestartInTheMiddleOfAnOutageInModeIPTables
 		TestOwnFaultsTakeNothingDown`},
-	{"disk folders status", "its disk is full or read-only", `
+	{"disk folders status configuration", "its disk is full or read-only", `
 		TestNoRoomForStateIsNoOutage`},
 	{"certificates", "a certificate has expired or soon will", `
 		TestDeadEndpointGetsNoConnections

@@ -112,6 +112,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestFlushedTablesAreBackInSeconds`},
 	{"ipvs iptables", "is about tracked connections of clients, which the relay's are not", `
 		TestSilentEndpointsAreSaid`},
+	{"userspace", "is about connections of the relay", `
+		TestRelaySaysWhichEndpointIsSilent`},
 	{"ipvs", "is about ipsets", `
 		TestKubeProxyFindsItsSetsInOurs
 		TestSetsWithATimeoutAreReplaced

@@ -66,3 +66,35 @@ func TestSilentEndpointsAreSaid(t *testing.T) {
 		return err
 	}))
 }
+
+// The relay sends clients to another endpoint after one that does not answer in time, and says which one that is.
+func TestRelaySaysWhichEndpointIsSilent(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("iptables"))
+	n := newNode(t, "")
+	n.start(t, clusterIP("web", "10.96.0.20", allV4))
+	rule := fmt.Sprintf("INPUT -p tcp --dport %d -m state --state NEW -j DROP", lab.LinePort)
+	_, err := n.Backends[0].Run("iptables", append([]string{"-w", "-I"}, strings.Fields(rule)...)...)
+	must(t, err)
+	web := netip.MustParseAddrPort("10.96.0.20:80")
+	must(t, lab.Eventually(patience, func() error {
+		if a, err := n.Client.Ask("tcp", web); err != nil || a.Backend == "pod1" {
+			t.Fatalf("%s answers: %v", a.Backend, err)
+		}
+		for _, c := range n.status(t).Conditions {
+			if c.Kind == "silent" && strings.HasPrefix(c.Subject, "10.2.1.10:") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no condition says that 10.2.1.10 is silent")
+	}))
+	n.says(t, 7, "status", "10.2.1.10:7000: it does not answer clients of")
+	_, err = n.Backends[0].Run("iptables", append([]string{"-w", "-D"}, strings.Fields(rule)...)...)
+	must(t, err)
+	must(t, lab.Eventually(patience, func() error {
+		if a, err := n.Client.Ask("tcp", web); err != nil || a.Backend != "pod1" {
+			return fmt.Errorf("%s answers: %v", a.Backend, err)
+		}
+		return nil
+	}))
+	n.stands(t, "silent", false)
+}
