@@ -20,6 +20,9 @@ var ErrRefused = errors.New("not done, its transaction was refused")
 // that is refused is named by where it is in the message.
 const maxElements = 48 << 10
 
+// typicalElement is in bytes: an address, a protocol, a port and a slot of IPv4 lead to an endpoint, or to a chain.
+const typicalElement = 64
+
 // Apply carries out all ops or none: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove) and kernel.Chain. The
 // result has one error for each op and is nil if all were carried out.
 //
@@ -210,6 +213,7 @@ func (x *transaction) build() {
 		x.batch.Text(unix.NFTA_RULE_CHAIN, chainName(c.Table, c.Name))
 		x.end(i)
 	}
+	x.batch.Grow(typicalElement * (len(w.entries) + len(w.goneEntries)))
 	x.entries(unix.NFT_MSG_DELSETELEM, w.goneEntries)
 	for _, i := range w.goneSets {
 		s := x.ops[i].Object.(kernel.Set)

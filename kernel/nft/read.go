@@ -186,7 +186,7 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 	if s.Type == changed {
 		return all, nil
 	}
-	start, shape, odd := len(all), shapes[s.Type], false
+	start, shape, odd, chains := len(all), shapes[s.Type], false, map[string]string{}
 	ask := func(b *nl.Batch) {
 		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.names.Table())
 		b.Text(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
@@ -199,7 +199,7 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 			}
 			list := a.Nested()
 			for list.Next() {
-				e, ok, err := shape.decode(list.Nested(), s.Family)
+				e, ok, err := shape.decode(list.Nested(), s.Family, chains)
 				if err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -266,8 +267,9 @@ func (s shape) putElement(b *nl.Batch, e *kernel.Entry, f kernel.Family, added b
 // goTo is NFT_GOTO as it is sent.
 const goTo = 1<<32 + unix.NFT_GOTO
 
-// decode reads an element. ok is false if it is none that encode makes: another program added it.
-func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err error) {
+// decode reads an element. ok is false if it is none that encode makes: another program added it. chains has the names
+// of chains that were read before: most elements lead to one of a few.
+func (s shape) decode(a nl.Attrs, f kernel.Family, chains map[string]string) (e kernel.Entry, ok bool, err error) {
 	var from, to, data []byte
 	odd, chain := false, ""
 	for a.Next() {
@@ -278,7 +280,7 @@ func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err
 			to = value(a.Nested())
 		case unix.NFTA_SET_ELEM_DATA:
 			if data = value(a.Nested()); s.verdict {
-				chain = gotoOf(a.Nested())
+				chain = gotoOf(a.Nested(), chains)
 			}
 		case unix.NFTA_SET_ELEM_FLAGS:
 			odd = odd || a.U32BE() != 0
@@ -327,25 +329,35 @@ func (s shape) decode(a nl.Attrs, f kernel.Family) (e kernel.Entry, ok bool, err
 }
 
 // gotoOf returns the chain of table nat that a verdict goes to, "" for another verdict.
-func gotoOf(a nl.Attrs) (chain string) {
+func gotoOf(a nl.Attrs, chains map[string]string) (chain string) {
 	for a.Next() {
 		if a.Type() != unix.NFTA_DATA_VERDICT {
 			continue
 		}
-		code, name := uint32(0), ""
+		var code uint32
+		var name []byte
 		for v := a.Nested(); v.Next(); {
 			switch v.Type() {
 			case unix.NFTA_VERDICT_CODE:
 				code = v.U32BE()
 			case unix.NFTA_VERDICT_CHAIN:
-				name = v.Text()
+				name = v.Bytes()
 			}
 		}
-		if table, own, ok := cutChain(name); ok && table == "nat" && code == goTo {
-			chain = own
+		if code != goTo {
+			return ""
 		}
+		chain, known := chains[string(name)]
+		if !known {
+			table, own, _ := cutChain(string(bytes.TrimRight(name, "\x00")))
+			if chain = own; table != "nat" {
+				chain = ""
+			}
+			chains[string(name)] = chain
+		}
+		return chain
 	}
-	return chain
+	return ""
 }
 
 // prefixOf returns the prefix of a range of addresses. ok is false if the range is none.

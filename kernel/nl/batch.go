@@ -3,6 +3,7 @@ package nl
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,9 @@ type Batch struct {
 func (b *Batch) Reset() {
 	b.buf, b.starts, b.open, b.err = b.buf[:0], b.starts[:0], false, nil
 }
+
+// Grow makes room for n more bytes, so that a long batch is not copied while it is built.
+func (b *Batch) Grow(n int) { b.buf = slices.Grow(b.buf, n) }
 
 // Len returns the number of finished messages.
 func (b *Batch) Len() int {
