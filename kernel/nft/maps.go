@@ -10,7 +10,11 @@ import (
 
 // verdictMap goes to the chain that a map has for the packet: -j VMAP --map NAME dst,dst.
 func (c *compiler) verdictMap() error {
-	shape, name, key, _, err := c.mapKey()
+	name, directions, shape, err := c.mapOf()
+	if err != nil {
+		return err
+	}
+	key, _, err := c.key(shape.fields, directions)
 	if err != nil {
 		return err
 	}
@@ -23,19 +27,15 @@ func (c *compiler) verdictMap() error {
 	return nil
 }
 
-// mapKey reads --map NAME DIRECTIONS and loads the key, but for its slot, which belongs into the next register.
-func (c *compiler) mapKey() (s shape, name, key string, next uint32, err error) {
+// mapOf reads --map NAME DIRECTIONS.
+func (c *compiler) mapOf() (name, directions string, s shape, err error) {
 	if name, err = c.value("--map"); err != nil {
-		return s, "", "", 0, err
+		return "", "", s, err
 	}
-	directions, err := c.next()
-	if err == nil {
+	if directions, err = c.next(); err == nil {
 		s, err = c.shape(name)
 	}
-	if err == nil {
-		key, next, err = c.key(s.fields, directions)
-	}
-	return s, name, key, next, err
+	return name, directions, s, err
 }
 
 // slot translates to the endpoint that a map has for the packet and a slot: -j DNAT --map NAME dst,dst, and how the
@@ -44,8 +44,13 @@ func (c *compiler) mapKey() (s shape, name, key string, next uint32, err error) 
 //	--random N [--offset K]                                 by chance
 //	--turn N [--offset K]                                   in turn
 //	--hash src[/LEN][,sport] --mod N --seed S [--offset K]  by a hash of the client
+//
+// The slot gets into the key by the packet's priority, whose type is a class id. A number straight from numgen is an
+// integer, which has no length of its own: nft 1.0.2 aborts when it lists a concatenation with one. Of the fields of a
+// packet that nft can set and read again, the priority harms nothing: a forwarded packet of IPv4 gets another one
+// behind this hook, and only the first packet of a connection comes here.
 func (c *compiler) slot() error {
-	shape, name, key, slot, err := c.mapKey()
+	name, directions, shape, err := c.mapOf()
 	if err != nil {
 		return err
 	}
@@ -59,41 +64,48 @@ func (c *compiler) slot() error {
 	var choice string
 	switch how {
 	case "--random":
-		choice, err = c.numgen(slot, unix.NFT_NG_RANDOM, "numgen random")
+		choice, err = c.numgen(unix.NFT_NG_RANDOM, "numgen random")
 	case "--turn":
-		choice, err = c.numgen(slot, unix.NFT_NG_INCREMENTAL, "numgen inc")
+		choice, err = c.numgen(unix.NFT_NG_INCREMENTAL, "numgen inc")
 	case "--hash":
-		choice, err = c.hash(slot)
+		choice, err = c.hash()
 	default:
 		err = fmt.Errorf("option %q of a map", how)
 	}
 	if err != nil {
 		return err
 	}
+	c.add("meta", num(unix.NFTA_META_KEY, unix.NFT_META_PRIORITY), num(unix.NFTA_META_SREG, reg(0)))
+	key, next, err := c.key(shape.fields, directions)
+	if err != nil {
+		return err
+	}
+	c.meta(next, unix.NFT_META_PRIORITY)
 	c.add("lookup", text(unix.NFTA_LOOKUP_SET, name), num(unix.NFTA_LOOKUP_SREG, reg(0)),
 		num(unix.NFTA_LOOKUP_DREG, reg(0)))
 	c.nat(0, uint32(c.family.Bits()/32))
-	c.say("dnat %s to %s . %s map @%s", ip(c.family), key, choice, name)
+	c.say("meta priority set %s dnat %s to %s . meta priority map @%s", choice, ip(c.family), key, name)
 	return nil
 }
 
-func (c *compiler) numgen(slot, kind uint32, name string) (string, error) {
+// numgen puts a number into the first register.
+func (c *compiler) numgen(kind uint32, name string) (string, error) {
 	n, err := c.number()
 	if err != nil {
 		return "", err
 	}
 	offset, text, err := c.offset()
-	c.add("numgen", num(unix.NFTA_NG_DREG, reg(slot)), num(unix.NFTA_NG_MODULUS, n), num(unix.NFTA_NG_TYPE, kind),
+	c.add("numgen", num(unix.NFTA_NG_DREG, reg(0)), num(unix.NFTA_NG_MODULUS, n), num(unix.NFTA_NG_TYPE, kind),
 		num(unix.NFTA_NG_OFFSET, offset))
 	return fmt.Sprintf("%s mod %d%s", name, n, text), err
 }
 
-// scratch is the first of the registers that a hash is made of. The longest key of a map has seven.
-const scratch = 8
+// client is the first of the registers that a hash is made of.
+const client = 4
 
-// hash puts the slot of a client into a register. It is Jenkins's hash (linux/jhash.h) of the address, and of the port
-// padded to 32 bits behind it, modulo N.
-func (c *compiler) hash(slot uint32) (string, error) {
+// hash puts the slot of a client into the first register. It is Jenkins's hash (linux/jhash.h) of the address, and of
+// the port padded to 32 bits behind it, scaled to N.
+func (c *compiler) hash() (string, error) {
 	of, err := c.next()
 	if err != nil {
 		return "", err
@@ -103,18 +115,18 @@ func (c *compiler) hash(slot uint32) (string, error) {
 	if of != "src" {
 		return "", fmt.Errorf("hash of %q", of)
 	}
-	n, name := c.loadAddr(scratch, "src")
+	n, name := c.loadAddr(client, "src")
 	if masked {
 		bits, err := strconv.Atoi(length)
 		if err != nil || bits < 1 || bits > c.family.Bits() {
 			return "", fmt.Errorf("hash of a prefix of %q bits", length)
 		}
 		mask := maskOf(bits, c.family.Bits())
-		c.mask(scratch, mask, make([]byte, len(mask)))
+		c.mask(client, mask, make([]byte, len(mask)))
 		name += " and " + addrText(mask)
 	}
 	if withPort {
-		c.loadPort(scratch+n, "src")
+		c.loadPort(client+n, "src")
 		name += " . th sport"
 		n++
 	}
@@ -127,7 +139,7 @@ func (c *compiler) hash(slot uint32) (string, error) {
 		return "", err
 	}
 	offset, text, err := c.offset()
-	attrs := []attr{num(unix.NFTA_HASH_SREG, reg(scratch)), num(unix.NFTA_HASH_DREG, reg(slot)),
+	attrs := []attr{num(unix.NFTA_HASH_SREG, reg(client)), num(unix.NFTA_HASH_DREG, reg(0)),
 		num(unix.NFTA_HASH_LEN, 4*n), num(unix.NFTA_HASH_MODULUS, modulus), num(unix.NFTA_HASH_SEED, seed)}
 	if offset > 0 {
 		attrs = append(attrs, num(unix.NFTA_HASH_OFFSET, offset))

@@ -61,6 +61,8 @@ func (f field) size(family kernel.Family) int {
 	return family.Bits() / 8
 }
 
+const classID = 23
+
 func (f field) typ(family kernel.Family) uint32 {
 	switch {
 	case f == protoField:
@@ -68,7 +70,7 @@ func (f field) typ(family kernel.Family) uint32 {
 	case f == portField:
 		return 13
 	case f == slotField:
-		return 4 // an integer: see typeOf
+		return classID // see compiler.slot
 	case family == kernel.IPv6:
 		return 8
 	}
@@ -139,9 +141,6 @@ func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 		if n := shape.dataSize(s.Family); n > 0 {
 			b.U32BE(unix.NFTA_SET_DATA_LEN, n)
 		}
-	}
-	if shape.to != nil {
-		b.Attr(unix.NFTA_SET_USERDATA, shape.typeOf(s.Family))
 	}
 	if shape.interval {
 		desc := b.Nest(unix.NFTA_SET_DESC)

@@ -29,7 +29,8 @@ func place(f kernel.Family, n kernel.Names, name string) string {
 }
 
 // typeNames has the data types of nft by number.
-var typeNames = map[uint32]string{7: "ipv4_addr", 8: "ipv6_addr", 12: "inet_proto", 13: "inet_service"}
+var typeNames = map[uint32]string{7: "ipv4_addr", 8: "ipv6_addr", 12: "inet_proto", 13: "inet_service",
+	classID: "classid"}
 
 func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
 	kind, shape := "set ", shapes[s.Type]
@@ -39,26 +40,22 @@ func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
 	if v == kernel.Remove {
 		return "delete " + kind + place(s.Family, n, s.Name)
 	}
-	what := "type " + typesText(shape.fields, s.Family, typeNames)
+	what := "type " + typesText(shape.fields, s.Family)
 	switch {
 	case shape.verdict:
 		what += " : verdict"
 	case shape.to != nil:
-		what = "typeof " + typesText(shape.fields, s.Family, typeOfs) + " : " + typesText(shape.to, s.Family, typeOfs)
+		what += " : " + typesText(shape.to, s.Family)
 	case shape.interval:
 		what += "; flags interval"
 	}
 	return fmt.Sprintf("add %s%s { %s; }", kind, place(s.Family, n, s.Name), what)
 }
 
-// typeOfs has expressions of these types, and one of a slot's.
-var typeOfs = map[uint32]string{4: "numgen random mod 2", 7: "ip daddr", 8: "ip6 daddr", 12: "meta l4proto",
-	13: "th dport"}
-
-func typesText(fields []field, f kernel.Family, names map[uint32]string) string {
+func typesText(fields []field, f kernel.Family) string {
 	var types []string
 	for _, x := range fields {
-		types = append(types, names[x.typ(f)])
+		types = append(types, typeNames[x.typ(f)])
 	}
 	return strings.Join(types, " . ")
 }
@@ -100,12 +97,20 @@ func member(e *kernel.Entry, fields []field) string {
 		case portField:
 			parts = append(parts, strconv.Itoa(int(e.Port)))
 		case slotField:
-			parts = append(parts, strconv.Itoa(int(e.Slot)))
+			parts = append(parts, slotText(e.Slot))
 		case secondField:
 			parts = append(parts, strings.TrimSuffix(e.Second.String(), fmt.Sprintf("/%d", e.Second.Addr().BitLen())))
 		}
 	}
 	return strings.Join(parts, " . ")
+}
+
+// slotText is a slot as nft writes a class id.
+func slotText(n uint16) string {
+	if n == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("0:%x", n)
 }
 
 var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting"} // by number

@@ -2,10 +2,7 @@ package nft
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -86,53 +83,3 @@ func quoted(s string) string {
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`).Replace(s) + `"`
 }
-
-// typeOf returns the user data of a map of slots, as nft writes it for a map that is declared with
-//
-//	typeof ip daddr . meta l4proto . th dport . numgen random mod 2 : ip daddr . th dport
-//
-// Without it nft 1.0.6 ends with a failed assertion when it lists the map, since an integer has no length of its own,
-// and with another type for the slot it does not read again what it listed. The lengths and values are those of
-// nftables/src/expression.c and proto.h.
-func (s shape) typeOf(f kernel.Family) []byte {
-	concat := func(fields []field) []byte {
-		var all []byte
-		for i, x := range fields {
-			all = append(all, entry(byte(i), x.typeOf(f))...)
-		}
-		return append(value32(0, 13), entry(1, all)...) // EXPR_CONCAT
-	}
-	return slices.Concat(
-		value32(0, 0), value32(1, 0), // NFTNL_UDATA_SET_KEYBYTEORDER and DATABYTEORDER
-		entry(3, concat(s.fields)), // NFTNL_UDATA_SET_KEY_TYPEOF
-		entry(4, concat(s.to)),     // NFTNL_UDATA_SET_DATA_TYPEOF
-		value32(6, 0))              // NFTNL_UDATA_SET_DATA_INTERVAL
-}
-
-// typeOf is an expression for a field: its kind, and what it is of.
-func (x field) typeOf(f kernel.Family) []byte {
-	expression := func(kind uint32, values ...uint32) []byte {
-		var of []byte
-		for i, v := range values {
-			of = append(of, value32(byte(i), v)...)
-		}
-		return append(value32(0, kind), entry(1, of)...)
-	}
-	const payload, meta, numgen = 7, 9, 23 // enum expr_types
-	switch {
-	case x == protoField:
-		return expression(meta, unix.NFT_META_L4PROTO)
-	case x == portField:
-		return expression(payload, 11, 2) // th dport
-	case x == slotField:
-		return expression(numgen, unix.NFT_NG_RANDOM, 2, 0)
-	case f == kernel.IPv6:
-		return expression(payload, 13, 9) // ip6 daddr
-	}
-	return expression(payload, 12, 12) // ip daddr
-}
-
-// entry is one type, length and value, and value32 one with a number in the machine's order.
-func entry(typ byte, value []byte) []byte { return append([]byte{typ, byte(len(value))}, value...) }
-
-func value32(typ byte, n uint32) []byte { return entry(typ, native(n)) }
