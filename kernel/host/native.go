@@ -20,21 +20,8 @@ type nativeSets struct{ *nft.Table }
 
 func (s nativeSets) Read(kernel.Names) ([]kernel.Set, kernel.Entries, error) { return s.ReadSets() }
 
-// Verify reports whether the sets, and the entries of those that has selects, are as known. A set has no capacity here.
 func (s nativeSets) Verify(_ kernel.Names, known *kernel.State, has func(set string) bool) (bool, error) {
-	sets, entries, err := s.ReadSets()
-	if err != nil || !slices.EqualFunc(sets, known.Sets, func(a, b kernel.Set) bool {
-		return a.Name == b.Name && a.Type == b.Type && a.Family == b.Family
-	}) {
-		return false, err
-	}
-	for i := range sets {
-		name := sets[i].Name
-		if !slices.Equal(entries.Of(name), known.Entries.Of(name)) && has(name) {
-			return false, nil
-		}
-	}
-	return true, nil
+	return s.VerifySets(known, has)
 }
 
 // Close does nothing: nativeTables closes the table.

@@ -29,7 +29,7 @@ const typicalElement = 64
 // The order of the ops does not matter. What goes is taken away first: rules, then entries, sets and chains. Removing
 // an entry that is not there is no error, nor is adding one that is.
 func (t *Table) Apply(ops []kernel.Op) []error {
-	t.known = false
+	t.forget()
 	if t.last.dormant {
 		t.wake()
 	}
@@ -70,11 +70,11 @@ func isEntry(o kernel.Op, v kernel.Verb) bool {
 // applyPresent carries out ops without those that remove entries which are not there. refused is the result of the
 // first try.
 func (t *Table) applyPresent(ops []kernel.Op, refused []error) []error {
-	r, err := t.read()
+	r, err := t.read(true)
 	if err != nil {
 		return refused
 	}
-	t.known = false
+	t.forget()
 	var there []kernel.Op
 	var places []int
 	for i, op := range ops {

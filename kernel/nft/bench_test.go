@@ -92,21 +92,30 @@ func BenchmarkRead(b *testing.B) {
 	apply(b, table, s)
 	b.ReportAllocs()
 	for b.Loop() {
-		table.known = false
-		if _, err := table.read(); err != nil {
+		table.forget()
+		if _, err := table.read(true); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// BenchmarkUnchanged reads them while no program changes rules.
-func BenchmarkUnchanged(b *testing.B) {
-	table := open(b, kernel.DefaultNames)
-	apply(b, table, bigState(5000, 5))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := table.read(); err != nil {
-			b.Fatal(err)
-		}
+// BenchmarkVerify compares them with what is known, after another program has changed rules and while none does.
+func BenchmarkVerify(b *testing.B) {
+	for name, changed := range map[string]bool{"changed": true, "unchanged": false} {
+		b.Run(name, func(b *testing.B) {
+			table := open(b, kernel.DefaultNames)
+			s := bigState(5000, 5)
+			apply(b, table, s)
+			b.ReportAllocs()
+			for b.Loop() {
+				if changed {
+					table.forget()
+				}
+				same, err := table.VerifySets(&s, func(string) bool { return true })
+				if !same || err != nil {
+					b.Fatal(same, err)
+				}
+			}
+		})
 	}
 }

@@ -38,28 +38,77 @@ const attempts = 5
 // ReadSets returns the sets with our names and their entries. All have room for any number of entries. A set that is
 // not as we make it has a type that we do not use, and no entries.
 func (t *Table) ReadSets() ([]kernel.Set, kernel.Entries, error) {
-	r, err := t.read()
+	r, err := t.read(true)
 	return r.sets, r.entries, err
 }
 
 // ReadChains returns our chains.
 func (t *Table) ReadChains() ([]kernel.Chain, error) {
-	r, err := t.read()
+	r, err := t.read(false)
 	return r.chains, err
 }
 
-// read returns the last reading, if no program has changed rules since.
-func (t *Table) read() (reading, error) {
+// VerifySets reports whether our sets are as known, and the entries of those that has selects. It lists no entries if
+// no program changed rules since it found the same ones.
+func (t *Table) VerifySets(known *kernel.State, has func(set string) bool) (bool, error) {
+	r, err := t.read(false)
+	if err != nil || !slices.EqualFunc(r.sets, known.Sets, sameSet) {
+		return false, err
+	}
+	listed := false
+	for _, s := range r.sets {
+		want := known.Entries.Of(s.Name)
+		v, found := t.verified[s.Name]
+		if found && kernel.SameSlice(v, want) || s.Type == changed || !has(s.Name) {
+			continue
+		}
+		listed = true
+		same, err := t.sameElements(s, want)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return false, fmt.Errorf("reading set %s of nftables: %w", s.Name, err)
+		}
+		if err != nil || !same {
+			return false, nil
+		}
+		if t.verified == nil {
+			t.verified = make(map[string][]kernel.Entry)
+		}
+		t.verified[s.Name] = want
+	}
+	if !listed {
+		return true, nil
+	}
+	id, err := t.generation()
+	if err != nil || id != t.id {
+		t.forget()
+	}
+	return err == nil, err
+}
+
+// sameSet ignores the capacity, which sets have none of here.
+func sameSet(a, b kernel.Set) bool {
+	return a.Name == b.Name && a.Type == b.Type && a.Family == b.Family
+}
+
+// forget makes the next reading list everything.
+func (t *Table) forget() { t.heads, t.full, t.verified = false, false, nil }
+
+// read returns what was read last if no program has changed rules since. Without entries it lists none, and returns
+// those of an earlier reading.
+func (t *Table) read(entries bool) (reading, error) {
 	for range attempts {
 		id, err := t.generation()
 		if err != nil {
 			return reading{}, fmt.Errorf("reading nftables: %w", err)
 		}
-		if t.known && t.id == id {
+		if id != t.id {
+			t.forget()
+		}
+		if t.heads && (t.full || !entries) {
 			return t.last, nil
 		}
-		t.known = false
-		r, err := t.readAll()
+		t.id = id
+		r, err := t.list(entries)
 		if err != nil && !errors.Is(err, unix.ENOENT) { // removed meanwhile
 			return reading{}, fmt.Errorf("reading nftables: %w", err)
 		}
@@ -68,14 +117,37 @@ func (t *Table) read() (reading, error) {
 			return reading{}, fmt.Errorf("reading nftables: %w", err2)
 		}
 		if err == nil && after == id {
-			t.last, t.id, t.known = r, id, true
+			t.last, t.heads, t.full = r, true, entries
 			return r, nil
 		}
+		t.forget()
 	}
 	return reading{}, fmt.Errorf("reading nftables: %w", nl.ErrInterrupted)
 }
 
-func (t *Table) readAll() (r reading, err error) {
+// list lists what is not known.
+func (t *Table) list(entries bool) (r reading, err error) {
+	r = t.last
+	if !t.heads {
+		r, err = t.listHeads()
+	}
+	if err != nil || !entries {
+		return r, err
+	}
+	r.sets = slices.Clone(r.sets)
+	all := make([]kernel.Entry, 0, t.last.entries.Len()*9/8)
+	for i := range r.sets {
+		if all, err = t.elements(&r.sets[i], all); err != nil {
+			return r, fmt.Errorf("set %s: %w", r.sets[i].Name, err)
+		}
+	}
+	r.entries = kernel.EntriesOf(all)
+	return r, nil
+}
+
+// listHeads lists sets without their entries, and chains.
+func (t *Table) listHeads() (r reading, err error) {
+	r.entries = t.last.entries // how many there were
 	for _, f := range families {
 		dormant, err := t.dormant(f)
 		if errors.Is(err, unix.ENOENT) {
@@ -97,13 +169,6 @@ func (t *Table) readAll() (r reading, err error) {
 	}
 	kernel.SortFunc(r.sets, kernel.Set.Compare)
 	kernel.SortFunc(r.chains, kernel.Chain.Compare)
-	all := make([]kernel.Entry, 0, t.last.entries.Len()*9/8)
-	for i := range r.sets {
-		if all, err = t.elements(&r.sets[i], all); err != nil {
-			return r, fmt.Errorf("set %s: %w", r.sets[i].Name, err)
-		}
-	}
-	r.entries = kernel.EntriesOf(all)
 	return r, nil
 }
 
@@ -186,13 +251,41 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 	if s.Type == changed {
 		return all, nil
 	}
-	start, shape, odd, chains := len(all), shapes[s.Type], false, map[string]string{}
+	start, odd := len(all), false
+	err := t.eachElement(*s, func() { all, odd = all[:start], false }, func(e kernel.Entry, ok bool) {
+		all, odd = append(all, e), odd || !ok
+	})
+	if odd {
+		s.Type = changed
+		return all[:start], err
+	}
+	slices.SortFunc(all[start:], compareMembers)
+	return all, err
+}
+
+// sameElements reports whether a set has these entries.
+func (t *Table) sameElements(s kernel.Set, want []kernel.Entry) (bool, error) {
+	if t.full {
+		return slices.Equal(t.last.entries.Of(s.Name), want), nil
+	}
+	same, n := true, 0
+	err := t.eachElement(s, func() { same, n = true, 0 }, func(e kernel.Entry, ok bool) {
+		if i, found := slices.BinarySearchFunc(want, e, compareMembers); !ok || !found || want[i] != e {
+			same = false
+		}
+		n++
+	})
+	return same && n == len(want), err
+}
+
+// eachElement lists the elements of a set. ok is false for one that is no entry.
+func (t *Table) eachElement(s kernel.Set, restart func(), each func(e kernel.Entry, ok bool)) error {
+	shape, chains := shapes[s.Type], make(map[string]string)
 	ask := func(b *nl.Batch) {
 		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.names.Table())
 		b.Text(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 	}
-	restart := func() { all, odd = all[:start], false }
-	err := t.dump(unix.NFT_MSG_GETSETELEM, s.Family, ask, restart, func(a nl.Attrs) error {
+	return t.dump(unix.NFT_MSG_GETSETELEM, s.Family, ask, restart, func(a nl.Attrs) error {
 		for a.Next() {
 			if a.Type() != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
 				continue
@@ -203,8 +296,8 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 				if err != nil {
 					return err
 				}
-				e.Set, odd = s.Name, odd || !ok
-				all = append(all, e)
+				e.Set = s.Name
+				each(e, ok)
 			}
 			if list.Err() != nil {
 				return list.Err()
@@ -212,12 +305,6 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 		}
 		return a.Err()
 	})
-	if odd {
-		s.Type = changed
-		return all[:start], err
-	}
-	slices.SortFunc(all[start:], compareMembers)
-	return all, err
 }
 
 // compareMembers is kernel.Entry.Compare for entries of one set, most of which differ in their addresses.

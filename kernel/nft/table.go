@@ -33,10 +33,12 @@ type Table struct {
 	names kernel.Names
 	batch nl.Batch
 
-	last reading
-	// known: last is what the kernel had at generation id.
-	known bool
-	id    uint32
+	// last is what the kernel had at generation id: sets and chains if heads is set, entries if full is. Those of
+	// verified were the same then.
+	last        reading
+	heads, full bool
+	verified    map[string][]kernel.Entry // by set
+	id          uint32
 }
 
 // Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
@@ -114,7 +116,7 @@ func (t *Table) present(f kernel.Family) (bool, error) {
 
 // Remove removes our table of a family with all that is in it.
 func (t *Table) Remove(f kernel.Family) error {
-	t.known = false
+	t.forget()
 	b := new(nl.Batch)
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
 	begin(b, unix.NFT_MSG_DELTABLE, 0, f)
