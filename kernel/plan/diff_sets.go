@@ -131,14 +131,25 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 // the kernel refuses both at once. It returns the others.
 func (d *differ) makeRoom(want, have []kernel.Entry) []kernel.Entry {
 	return keep(have, func(h kernel.Entry) bool {
-		overlaps := slices.ContainsFunc(want, func(w kernel.Entry) bool {
-			return w.Key() == h.Key() && w.Second != h.Second && w.Second.Overlaps(h.Second)
+		overlaps := slices.ContainsFunc(ofKey(want, h), func(w kernel.Entry) bool {
+			return w.Second != h.Second && w.Second.Overlaps(h.Second)
 		})
 		if overlaps {
 			d.drop(kernel.AddGuards, h)
 		}
 		return !overlaps
 	})
+}
+
+// ofKey returns the entries of a set that have the key of one, but maybe another prefix.
+func ofKey(sorted []kernel.Entry, e kernel.Entry) []kernel.Entry {
+	byKey := func(a, b kernel.Entry) int { return a.Key().Compare(b.Key()) }
+	first, _ := slices.BinarySearchFunc(sorted, e, byKey)
+	n := 0
+	for first+n < len(sorted) && sorted[first+n].Key() == e.Key() {
+		n++
+	}
+	return sorted[first : first+n]
 }
 
 // roomFor returns the largest number of entries of a set while a plan runs: the wanted

@@ -70,6 +70,14 @@ func (d *differ) wantsSlot(k kernel.RealKey) bool {
 // flowsOfSlots removes the UDP flows to endpoints that maps no longer lead to, and those of addresses that are served
 // from now on: while nothing balanced them, packets were tracked to the address itself.
 func (d *differ) flowsOfSlots() {
+	n := 0
+	for _, p := range [...]kernel.Phase{kernel.AddGuards, kernel.OpenVIPs, kernel.CloseVIPs, kernel.RemoveGuards,
+		kernel.RemoveSets} {
+		n += d.counts[p]
+	}
+	if n == 0 { // no entry changes
+		return
+	}
 	for _, k := range d.leftSlots(kernel.UDP) {
 		if d.decided(kernel.Flow{Key: k}) {
 			d.clearFlow(k)
