@@ -57,6 +57,12 @@ func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 	d.add(p, w)
 	build, _ := d.entryPhases(w.Name)
 	for _, e := range entries {
+		if build == kernel.OpenVIPs && hasVirtual(&d.have.State, e.Key()) {
+			// The chains that guard its VIP are written before OpenVIPs. It is served already, after a change of
+			// back ends, so it is open from then on.
+			d.add(kernel.AddGuards, e)
+			continue
+		}
 		d.add(build, e)
 	}
 }
