@@ -39,7 +39,9 @@ func (h *Host) Read() (r Reading, err error) {
 		}
 		r.Rules = append(r.Rules, rules...)
 	}
-	return r, nil
+	sets, rules, err := h.native()
+	r.Sets, r.Rules = append(r.Sets, sets...), append(r.Rules, rules...)
+	return r, err
 }
 
 // Virtuals lists virtual servers with their real servers as ipvsadm saves them. A kernel

@@ -53,6 +53,9 @@ func modeOf(t *testing.T) string {
 		return mode.(string)
 	}
 	mode := modeToTest()
+	if why := notNative(name); native() && why != "" {
+		t.Skipf("not with rules of nftables: %s", why)
+	}
 	only, why := limitOf(name)
 	if only == nil || slices.Contains(only, mode) {
 		return mode
@@ -268,4 +271,38 @@ func slack(t *testing.T, want, share, inTurn float64) float64 {
 		return inTurn
 	}
 	return 5 * math.Sqrt(want*(1-share))
+}
+
+// notNative says why a test of mode ipvs does not exist where nftables writes the rules; "" if it does.
+func notNative(test string) string {
+	for _, l := range nativeLimits {
+		if slices.Contains(strings.Fields(l.tests), test) {
+			return l.why
+		}
+	}
+	return ""
+}
+
+var nativeLimits = []struct{ why, tests string }{
+	{"is about the two back ends of iptables", `
+		TestBackEndChangesUnderTraffic
+		TestOldBackEndServesNobody
+		TestKubeProxysRulesInTheOtherBackEnd
+		TestRuleOfNFTHidesItsTable
+		TestCleanupRunsTheToolsOfRoot
+		TestCleanupSharesTheLegacyLock`},
+	{"is about ipsets", `
+		TestKubeProxyFindsItsSetsInOurs
+		TestSetsWithATimeoutAreReplaced
+		TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor`},
+	{"edits ipsets and rules of iptables by hand: package nft tests the same edits", `
+		TestDriftByHandHeals
+		TestFlushedTablesAreBackInSeconds
+		TestOwnershipSetEmptiedWhileStoppedDisownsNothing
+		TestExplainNamesFaults`},
+	{"chooses the back end itself, or its layout", `
+		TestLayoutChangesUnderTraffic
+		TestRulesMoveToNFTablesAndBack`},
+	{"is about rules that kube-proxy shares, which it cannot in nftables", `
+		TestThereAndBackWithKubeProxy`},
 }
