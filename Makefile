@@ -118,7 +118,7 @@ test-fallback: build guest
 	for modules in ip_vs ip_vs,x_tables; do \
 		$(GUEST) test --where qemu --load dummy --append module_blacklist=$$modules -noskip -run '^TestFallback$$' ./testdata/traffic || exit 1; \
 	done
-	$(GUEST) test --where qemu --load dummy,ip_vs,nf_tables --append module_blacklist=x_tables,ip_tables,ip_set,nft_compat -noskip \
+	$(GUEST) test --where qemu --load dummy,ip_vs --append module_blacklist=x_tables,ip_tables,ip_set,nft_compat -noskip \
 		-run '^(TestFallback|TestFallbackToNFTables)$$' ./testdata/traffic
 
 # test-modes: those under traffic in the other modes, iptables with both back ends, on this machine's own kernel, which may lack IPVS and
