@@ -279,10 +279,11 @@ func (n node) rewriteSlowly(t *testing.T, parts []string, before lab.Reading) bo
 		if i == 1 { // takes its time in an emulated machine, as long as a file must be quiet
 			go func() {
 				out := ""
-				for range 5 { // right after a write svcproxy may be about to look again
+				for range 10 { // right after a write svcproxy may be about to look again
 					if out, _, _ = n.Command("status"); strings.Contains(out, ": it takes effect when") {
 						break
 					}
+					time.Sleep(100 * time.Millisecond)
 				}
 				status <- out
 			}()
