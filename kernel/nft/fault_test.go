@@ -70,7 +70,7 @@ func TestAnyState(t *testing.T) {
 	table := open(t, kernel.DefaultNames)
 	rapid.Check(t, func(r *rapid.T) {
 		services, node, c := modetest.DrawTable(r), modetest.DrawNode(r), modetest.DrawConfig(r)
-		c.Names, c.Lean = kernel.DefaultNames, rapid.Bool().Draw(r, "lean")
+		c.Names, c.Native, c.Lean = kernel.DefaultNames, true, rapid.Bool().Draw(r, "lean")
 		apply(t, table, tablesOf(ipvs.State(frontend.List(services, node, c.Frontends), c)))
 	})
 }

@@ -37,23 +37,7 @@ func tablesOf(s kernel.State) kernel.State {
 			sets[i].MaxElem = 1<<32 - 1
 		}
 	}
-	return kernel.State{Sets: sets, Entries: s.Entries, Chains: withoutForeignWords(s.Chains)}
-}
-
-// withoutForeignWords leaves out rules that package host does not hand to nftables.
-func withoutForeignWords(chains []kernel.Chain) []kernel.Chain {
-	chains = slices.Clone(chains)
-	for i := range chains {
-		chains[i].Rules = strings.ReplaceAll(chains[i].Rules, "-m physdev ! --physdev-is-in ", "")
-		var rules []string
-		for rule := range strings.SplitSeq(chains[i].Rules, "\n") {
-			if !strings.Contains(rule, "-m ipvs") {
-				rules = append(rules, rule)
-			}
-		}
-		chains[i].Rules = strings.Join(rules, "\n")
-	}
-	return chains
+	return kernel.State{Sets: sets, Entries: s.Entries, Chains: s.Chains}
 }
 
 func observed(t testing.TB, table *Table) kernel.Observed {
@@ -101,7 +85,7 @@ func scenarios(t *testing.T, f func(t *testing.T, names kernel.Names, s kernel.S
 			t.Run(fmt.Sprintf("%s/lean=%v", name, lean), func(t *testing.T) {
 				s := modetest.Scenario{Name: name}
 				s.Read(t)
-				s.Config.Lean = lean
+				s.Config.Lean, s.Config.Native = lean, true
 				f(t, s.Config.Names, tablesOf(ipvs.State(frontend.List(s.Table, s.Node, s.Config.Frontends), s.Config)))
 			})
 		}
