@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +18,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/plan"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
-	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/testdata/modetest"
 )
 
@@ -65,13 +65,14 @@ func TestContract(t *testing.T) {
 		"thresholds", "timeouts-default", "timeouts", "virtuals")
 }
 
-// TestAnyState: any state of mode ipvs is written and read back, whatever was there.
+// TestAnyState: any state is written and read back, whatever was there.
 func TestAnyState(t *testing.T) {
 	table := open(t, kernel.DefaultNames)
 	rapid.Check(t, func(r *rapid.T) {
 		services, node, c := modetest.DrawTable(r), modetest.DrawNode(r), modetest.DrawConfig(r)
-		c.Names, c.Native, c.Lean = kernel.DefaultNames, true, rapid.Bool().Draw(r, "lean")
-		apply(t, table, tablesOf(ipvs.State(frontend.List(services, node, c.Frontends), c)))
+		c.Names, c.Native = kernel.DefaultNames, true
+		layout := rapid.SampledFrom(slices.Sorted(maps.Keys(layouts))).Draw(r, "layout")
+		apply(t, table, tablesOf(layouts[layout](frontend.List(services, node, c.Frontends), c)))
 	})
 }
 
