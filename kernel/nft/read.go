@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -91,10 +92,13 @@ func sameSet(a, b kernel.Set) bool {
 }
 
 // forget makes the next reading list everything.
-func (t *Table) forget() { t.heads, t.full, t.verified = false, false, nil }
+func (t *Table) forget() {
+	t.heads, t.full, t.verified = false, false, nil
+	t.last.entries = kernel.Entries{} // they may be many
+}
 
 // read returns what was read last if no program has changed rules since. Without entries it lists none, and returns
-// those of an earlier reading.
+// none but by chance.
 func (t *Table) read(entries bool) (reading, error) {
 	for range attempts {
 		id, err := t.generation()
@@ -135,19 +139,18 @@ func (t *Table) list(entries bool) (r reading, err error) {
 		return r, err
 	}
 	r.sets = slices.Clone(r.sets)
-	all := make([]kernel.Entry, 0, t.last.entries.Len()*9/8)
+	all := make([]kernel.Entry, 0, t.count*9/8)
 	for i := range r.sets {
 		if all, err = t.elements(&r.sets[i], all); err != nil {
 			return r, fmt.Errorf("set %s: %w", r.sets[i].Name, err)
 		}
 	}
-	r.entries = kernel.EntriesOf(all)
+	r.entries, t.count = kernel.EntriesOf(all), len(all)
 	return r, nil
 }
 
 // listHeads lists sets without their entries, and chains.
 func (t *Table) listHeads() (r reading, err error) {
-	r.entries = t.last.entries // how many there were
 	for _, f := range families {
 		dormant, err := t.dormant(f)
 		if errors.Is(err, unix.ENOENT) {
@@ -270,9 +273,13 @@ func (t *Table) sameElements(s kernel.Set, want []kernel.Entry) (bool, error) {
 	}
 	same, n := true, 0
 	err := t.eachElement(s, func() { same, n = true, 0 }, func(e kernel.Entry, ok bool) {
-		if i, found := slices.BinarySearchFunc(want, e, compareMembers); !ok || !found || want[i] != e {
-			same = false
-		}
+		i, found := sort.Find(len(want), func(i int) int {
+			if w := &want[i]; e.Addr != w.Addr { // mostly: a comparison of all copies both
+				return e.Addr.Compare(w.Addr)
+			}
+			return e.Compare(want[i])
+		})
+		same = same && ok && found && want[i] == e
 		n++
 	})
 	return same && n == len(want), err

@@ -14,6 +14,12 @@
 // # Transactions
 //
 // The ops of one call of Apply take effect together or not at all.
+//
+// # What others see
+//
+// The program nft lists our tables, as text and as JSON, and reads them from that text: 1.0.2, 1.0.6 and 1.1.3 do. So
+// keys have its data types, and are loaded as it would. After a reload the rules have lost their words, and are written
+// once more. Text is its grammar for an op.
 package nft
 
 import (
@@ -39,6 +45,7 @@ type Table struct {
 	heads, full bool
 	verified    map[string][]kernel.Entry // by set
 	id          uint32
+	count       int // of entries in the last list of all
 }
 
 // Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
