@@ -58,14 +58,21 @@ func (c Conflict) String() string {
 // String is what `svcproxy plan` prints: an op a line with a chain's rules below it,
 // conflicts, warnings and a summary.
 func (p Plan) String() string {
-	var b strings.Builder
-	for _, o := range p.Ops {
+	return p.Text(func(b *strings.Builder, o Op) {
 		b.WriteString(o.String())
 		b.WriteByte('\n')
 		if c, ok := o.Object.(Chain); ok && o.Verb != Remove {
 			was, _ := o.Was.(Chain)
-			appendRuleDiff(&b, was.Rules, c.Rules)
+			appendRuleDiff(b, was.Rules, c.Rules)
 		}
+	})
+}
+
+// Text is String with other text for the ops.
+func (p Plan) Text(op func(*strings.Builder, Op)) string {
+	var b strings.Builder
+	for _, o := range p.Ops {
+		op(&b, o)
 	}
 	for _, c := range p.Conflicts {
 		fmt.Fprintf(&b, "! %s\n", c)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/ipset"
@@ -56,6 +57,19 @@ func openNative(ctx context.Context, o *Options) (sets, tables, error) {
 		return nil, nil, err
 	}
 	return nativeSets{t}, nativeTables{others, t}, nil
+}
+
+// NativeText is the text of a plan with sets, entries and chains in the words of nft.
+func NativeText(p kernel.Plan, names kernel.Names) string {
+	return p.Text(func(b *strings.Builder, o kernel.Op) {
+		switch o.Object.Kind() {
+		case kernel.KindSet, kernel.KindEntry, kernel.KindChain:
+			text := strings.TrimSuffix(nft.Text(o, names), "\n")
+			fmt.Fprintf(b, "%s %s\n", o.Verb, strings.ReplaceAll(text, "\n", "\n    "))
+		default:
+			fmt.Fprintf(b, "%s\n", o)
+		}
+	})
 }
 
 // other is what is ours in the back end that is not written, except chains of iptables: sets of ipset, or tables

@@ -79,6 +79,10 @@ func TestChangeOfBackEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if text := host.NativeText(plan.Once(rules(true), have), kernel.DefaultNames); native &&
+			!strings.Contains(text, "+ add set ip svcproxy KUBE-CLUSTER-IP { type ") {
+			t.Errorf("a plan for nftables:\n%s", text)
+		}
 		if written := len(have.Sets)+len(have.Chains) > 0; written {
 			t.Fatalf("native %t: what the other back end has is taken for its own: %v", native, have.Sets)
 		}

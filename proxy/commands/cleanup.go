@@ -128,7 +128,7 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 // show prints the plan; without --dry-run its summary follows when it was carried out.
 func (c *cleanupCommand) show(p kernel.Plan) error {
 	if c.dryRun || c.output == "json" {
-		return c.print(p)
+		return c.print(p, p.String())
 	}
 	_, err := io.WriteString(c.Out, strings.TrimSuffix(p.String(), p.Summary()+"\n"))
 	return err
@@ -176,11 +176,11 @@ func (c *cleanupCommand) becomeOwner(ctx context.Context, stateDir string, withT
 	}
 	var tables *host.Tables
 	if withTables {
-		if tables, err = host.OpenTables(ctx); err != nil {
+		if tables, err = host.OpenTables(ctx); err != nil && len(kernel.Missing(err)) == 0 {
 			return nil, err
 		}
 	}
-	if withTables && !c.dryRun {
+	if tables != nil && err == nil && !c.dryRun {
 		if err := tables.ShareLock(gid); err != nil {
 			c.warn(err.Error())
 		}

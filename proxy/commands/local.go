@@ -42,11 +42,11 @@ func (l *local) warn(lines ...string) {
 }
 
 // print prints a plan in the wanted format.
-func (l *local) print(p kernel.Plan) error {
+func (l *local) print(p kernel.Plan, text string) error {
 	if l.output == "json" {
 		return l.encode(p)
 	}
-	_, err := io.WriteString(l.Out, p.String())
+	_, err := io.WriteString(l.Out, text)
 	return err
 }
 

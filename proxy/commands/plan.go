@@ -49,7 +49,7 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 		return err
 	}
 	p.collects = p.output == "json"
-	result, err := p.plan(ctx)
+	result, text, err := p.plan(ctx)
 	if p.collects && err != nil { // there is no answer to have them
 		for _, line := range p.warned {
 			p.Env.warn(line)
@@ -61,7 +61,7 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	if p.collects {
 		result.Warnings = append(result.Warnings, p.warned...)
 	}
-	if err := p.print(result); err != nil {
+	if err := p.print(result, text(result)); err != nil {
 		return err
 	}
 	if p.detailedExitCode && !result.Empty() {
@@ -70,28 +70,28 @@ func (p *planCommand) run(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// plan returns what a sync would change.
-func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
+// plan returns what a sync would change, and how that is written.
+func (p *planCommand) plan(ctx context.Context) (kernel.Plan, func(kernel.Plan) string, error) {
 	s, err := p.load()
 	if err != nil {
-		return kernel.Plan{}, err
+		return kernel.Plan{}, nil, err
 	}
 	if err := s.Supported(); err != nil {
-		return kernel.Plan{}, err
+		return kernel.Plan{}, nil, err
 	}
 	p.useMode(ctx, &s)
 	have, err := p.observe(ctx, &s)
 	if err != nil {
-		return kernel.Plan{}, err
+		return kernel.Plan{}, nil, err
 	}
 	if p.state == "" && s.Relays() {
 		if err := p.relayed(ctx, s, &have); err != nil {
-			return kernel.Plan{}, err
+			return kernel.Plan{}, nil, err
 		}
 	}
 	table, err := p.table(ctx, &s, &have)
 	if err != nil {
-		return kernel.Plan{}, err
+		return kernel.Plan{}, nil, err
 	}
 	var prober proxy.Prober
 	if p.state == "" {
@@ -106,5 +106,8 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, error) {
 		byRules = s.Fronts(table, have.Node).Elsewhere()
 	}
 	p.warn(slices.Concat(packet.Blocked(&have, &want, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
-	return result, nil
+	if have.Native {
+		return result, func(p kernel.Plan) string { return host.NativeText(p, have.Names) }, nil
+	}
+	return result, kernel.Plan.String, nil
 }
