@@ -280,6 +280,23 @@ func TestRefusedElement(t *testing.T) {
 	}
 }
 
+// TestOverlap: a prefix replaces one that contains it, also if that is to be removed later.
+func TestOverlap(t *testing.T) {
+	table := open(t, kernel.DefaultNames)
+	apply(t, table, parsed(t, wide))
+	s := parsed(t, strings.ReplaceAll(wide, "10.0.0.0/8", "10.7.0.0/16"))
+	all := ops(t, table, s)
+	if len(all) != 2 || all[0].Verb != kernel.Add {
+		t.Fatal(all)
+	}
+	for _, part := range [][]kernel.Op{all[:1], all[1:]} {
+		if errs := table.Apply(part); errs != nil {
+			t.Fatal(errs)
+		}
+	}
+	apply(t, table, s)
+}
+
 // TestTry: what the kernel takes, and what it does not, leaves no trace.
 func TestTry(t *testing.T) {
 	table := open(t, kernel.DefaultNames)
