@@ -1,0 +1,155 @@
+package nft
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/nl"
+)
+
+// field is a part of a set's key.
+type field uint8
+
+// The fields, in the order of an Entry.
+const (
+	addrField field = iota
+	protoField
+	portField
+	secondField
+	slotField
+)
+
+// shape is what a type of set is in nf_tables: a key of several fields is a concatenation, each field padded to 32
+// bits. Of a map the value is a verdict or a concatenation.
+type shape struct {
+	fields   []field
+	interval bool // the last field is a prefix
+	verdict  bool
+	to       []field // secondField and the port
+}
+
+var shapes = map[kernel.SetType]shape{
+	kernel.HashIP:        {fields: []field{addrField}},
+	kernel.HashIPPort:    {fields: []field{addrField, protoField, portField}},
+	kernel.HashIPPortIP:  {fields: []field{addrField, protoField, portField, secondField}},
+	kernel.HashIPPortNet: {fields: []field{addrField, protoField, portField, secondField}, interval: true},
+	kernel.BitmapPort:    {fields: []field{portField}},
+	kernel.MapIPPort:     {fields: []field{addrField, protoField, portField}, verdict: true},
+	kernel.MapPort:       {fields: []field{protoField, portField}, verdict: true},
+	kernel.MapIPPortSlot: {fields: []field{addrField, protoField, portField, slotField}, to: endpoint},
+	kernel.MapPortSlot:   {fields: []field{protoField, portField, slotField}, to: endpoint},
+}
+
+var endpoint = []field{secondField, portField}
+
+// size is the length of a field in bytes, and typ its number among nft's data types, which is how nft knows what to
+// print.
+func (f field) size(family kernel.Family) int {
+	switch f {
+	case protoField:
+		return 1
+	case portField:
+		return 2
+	case slotField:
+		return 4
+	}
+	return family.Bits() / 8
+}
+
+const classID = 23
+
+func (f field) typ(family kernel.Family) uint32 {
+	switch {
+	case f == protoField:
+		return 12
+	case f == portField:
+		return 13
+	case f == slotField:
+		return classID // see compiler.slot
+	case family == kernel.IPv6:
+		return 8
+	}
+	return 7
+}
+
+// keySize is the length of a key in bytes, and keyType the number of its type: six bits for each field.
+func keySize(fields []field, f kernel.Family) (n int) {
+	if len(fields) == 1 {
+		return fields[0].size(f)
+	}
+	for _, x := range fields {
+		n += (x.size(f) + 3) &^ 3
+	}
+	return n
+}
+
+func keyType(fields []field, f kernel.Family) (typ uint32) {
+	for _, x := range fields {
+		typ = typ<<6 | x.typ(f)
+	}
+	return typ
+}
+
+func (s shape) flags() uint32 {
+	switch {
+	case s.interval:
+		return unix.NFT_SET_INTERVAL | setConcat
+	case s.isMap():
+		return unix.NFT_SET_MAP
+	}
+	return 0
+}
+
+func (s shape) isMap() bool { return s.verdict || s.to != nil }
+
+// dataType and dataSize are the type and the length of values, 0 without them. The kernel knows the length of a
+// verdict.
+func (s shape) dataType(f kernel.Family) uint32 {
+	if s.verdict {
+		return typeOfVerdict
+	}
+	return keyType(s.to, f)
+}
+
+func (s shape) dataSize(f kernel.Family) uint32 {
+	if s.to == nil {
+		return 0
+	}
+	return uint32(keySize(s.to, f))
+}
+
+// putSet adds the message that creates a set. It has no size, so it grows as needed.
+func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
+	shape, ok := shapes[s.Type]
+	if !ok {
+		return fmt.Errorf("nftables has no sets of type %s", s.Type)
+	}
+	begin(b, unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE|unix.NLM_F_EXCL, s.Family)
+	b.Text(unix.NFTA_SET_TABLE, table)
+	b.Text(unix.NFTA_SET_NAME, s.Name)
+	b.U32BE(unix.NFTA_SET_ID, id)
+	b.U32BE(unix.NFTA_SET_FLAGS, shape.flags())
+	b.U32BE(unix.NFTA_SET_KEY_TYPE, keyType(shape.fields, s.Family))
+	b.U32BE(unix.NFTA_SET_KEY_LEN, uint32(keySize(shape.fields, s.Family)))
+	if shape.isMap() {
+		b.U32BE(unix.NFTA_SET_DATA_TYPE, shape.dataType(s.Family))
+		if n := shape.dataSize(s.Family); n > 0 {
+			b.U32BE(unix.NFTA_SET_DATA_LEN, n)
+		}
+	}
+	if shape.interval {
+		desc := b.Nest(unix.NFTA_SET_DESC)
+		concat := b.Nest(descConcat)
+		for _, f := range shape.fields {
+			elem := b.Nest(unix.NFTA_LIST_ELEM)
+			b.U32BE(fieldLen, uint32(f.size(s.Family)))
+			b.EndNest(elem)
+		}
+		b.EndNest(concat)
+		b.EndNest(desc)
+	}
+	b.End()
+	return nil
+}
