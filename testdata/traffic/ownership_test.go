@@ -36,7 +36,9 @@ func (n node) healed(t *testing.T, want lab.Reading) {
 // drift removes something that a full check finds and repairs.
 func (n node) drift(t *testing.T) {
 	t.Helper()
-	if modeOf(t) == "ipvs" {
+	if native() {
+		n.tool(t, "nft", "flush", "set", "ip", "svcproxy", "KUBE-IPVS-IPS")
+	} else if modeOf(t) == "ipvs" {
 		n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS")
 	} else {
 		n.tool(t, "iptables", "-t", "nat", "-F", "KUBE-SERVICES")
