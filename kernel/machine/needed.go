@@ -36,6 +36,8 @@ func Needed(mode string, native bool) []string {
 		return nil
 	case mode == "iptables":
 		return slices.Concat(forRules, forChains)
+	case mode == "nftables":
+		return slices.Concat([]string{"nf_tables", "dummy"}, forRules)
 	case native:
 		return slices.Concat(forIPVS, forRules)
 	}

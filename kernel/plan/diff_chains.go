@@ -162,12 +162,12 @@ func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
 	return p.filter
 }
 
-// chainPhases returns the phases in which chains are written. In mode iptables, chains of nat balance
+// chainPhases returns the phases in which chains are written. In modes iptables and nftables, chains of nat balance
 // connections, and chains of filter refuse packets that nat did not translate. When the mode changes from
 // iptables, filter is written first, then virtual servers are added and VIPs are bound, then nat is written:
 // until then it serves VIPs that are not local. When the mode changes to iptables, filter is written last.
 func (d *differ) chainPhases() chainPhases {
-	is, was := hasHashed(d.have.Names, d.want.Chains), hasHashed(d.have.Names, d.have.Chains)
+	is, was := balances(d.have.Names, &d.want), balances(d.have.Names, &d.have.State)
 	switch {
 	case was && !is && len(d.want.Virtuals) > 0:
 		return chainPhases{nat: kernel.ReplaceNAT, filter: kernel.WriteChains}

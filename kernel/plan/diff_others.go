@@ -43,6 +43,7 @@ func (d *differ) leadsOf(proto kernel.Proto) leads {
 		chains[i] = d.have.Others[i].Chain
 	}
 	other := byRules(d.have.Names, chains, proto)
+	other.addSlots(d.have.Names, d.have.OtherEntries)
 	l.virtuals, l.reals = slices.Concat(l.virtuals, other.virtuals), slices.Concat(l.reals, other.reals)
 	l.sort()
 	return l

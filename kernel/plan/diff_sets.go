@@ -127,6 +127,7 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 			d.add(build, *w)
 		case w == nil:
 			d.remove(teardown, *h)
+		case !d.decided(*h) && d.leads(h): // to endpoints that no source has delivered yet
 		default: // another value in a map
 			d.change(build, *h, *w)
 		}

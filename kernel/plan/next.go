@@ -21,9 +21,8 @@ import (
 func Next(
 	want kernel.State, read *kernel.Observed, tried map[netip.Addr]bool, n int, adds bool,
 ) (part kernel.State, left int) {
-	hashed := hasHashed(read.Names, read.Chains)
-	if len(read.Others)+len(read.InIPVS) > 0 || len(want.Virtuals) > 0 && hashed ||
-		len(read.Virtuals) > 0 && hasHashed(read.Names, want.Chains) {
+	if len(read.Others)+len(read.InIPVS) > 0 || len(want.Virtuals) > 0 && balances(read.Names, &read.State) ||
+		len(read.Virtuals) > 0 && balances(read.Names, &want) {
 		return want, 0
 	}
 	units, all := unserved(&want, read, tried)

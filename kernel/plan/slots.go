@@ -62,6 +62,19 @@ func hasSlot(slots []kernel.Entry, k kernel.RealKey) bool {
 	return false
 }
 
+// leads reports whether an entry of a map leads to endpoints.
+func (d *differ) leads(h *kernel.Entry) bool {
+	family, _, _ := d.have.Names.SetSpec(h.Set)
+	slots := d.have.Entries.Of(d.have.Names.Set(family, kernel.Slots))
+	i, _ := slices.BinarySearchFunc(slots, h.Key(), func(e kernel.Entry, k kernel.VirtualKey) int { return e.Key().Compare(k) })
+	return i < len(slots) && slots[i].Key() == h.Key()
+}
+
+// balances reports whether rules of a state balance, and so do the maps that they look into.
+func balances(n kernel.Names, s *kernel.State) bool {
+	return hasHashed(n, s.Chains) || s.HasSet(n.Set(kernel.IPv4, kernel.Frontends))
+}
+
 // wantsSlot reports whether a wanted map leads to an endpoint.
 func (d *differ) wantsSlot(k kernel.RealKey) bool {
 	return hasSlot(d.want.Entries.Of(d.have.Names.Set(k.Virtual.Family(), kernel.Slots)), k)
