@@ -60,7 +60,7 @@ const (
 )
 
 // Modes lists the names, in the order of preference.
-func Modes() []string { return []string{ModeIPVS, ModeIPTables, ModeUserspace} }
+func Modes() []string { return []string{ModeIPVS, ModeNFTables, ModeIPTables, ModeUserspace} }
 
 // onlyMasquerades reports whether the mode can only masquerade, whatever services name, and has no firewall marks.
 func (h *HostFacts) onlyMasquerades() bool { return h.Mode != "" && h.Mode != ModeIPVS }

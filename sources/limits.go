@@ -24,9 +24,9 @@ func (j *judgement) limits(s *Service) {
 		return
 	}
 	switch {
-	case j.host.Mode == ModeIPTables:
-		j.doubt(s, "maxConnections has no effect: mode iptables does not count the connections of an endpoint, modes ipvs "+
-			"and userspace do")
+	case j.host.Mode == ModeIPTables, j.host.Mode == ModeNFTables:
+		j.doubt(s, "maxConnections has no effect: mode %s does not count the connections of an endpoint, modes ipvs "+
+			"and userspace do", j.host.Mode)
 	case j.host.scheduler(s) == "dh":
 		j.doubt(s, `scheduler "dh" refuses all clients of a VIP while its endpoint is at maxConnections: "mh" gives them `+
 			`another endpoint`)

@@ -62,7 +62,7 @@ func (f *field) set(c *Config, v any) error { return f.Set(c, fields.Node{Key: f
 var allFields = slices.Concat(mainFields, healthFields(), announceFields, notifyFields, haFields())
 
 var mainFields = []field{
-	define("mode", "proxy-mode", restart, `"ipvs", "iptables" or "userspace"; "" is this kernel's best mode`,
+	define("mode", "proxy-mode", restart, `"ipvs", "nftables", "iptables" or "userspace"; "" is this kernel's best mode`,
 		func(c *Config) *string { return &c.Mode }, fields.StringOf(checkMode), ""),
 	define("modeGrace", "", zero|restart, `with mode "": how long a start waits for what the mode of the last run `+
 		`lacks, before it uses another one; 0s: not at all`,
@@ -93,11 +93,11 @@ var mainFields = []field{
 		func(c *Config) *string { return &c.HostnameOverride }, fields.String, ""),
 	define("configSyncPeriod", "config-sync-period", 0, "the longest time between full readings of the sources",
 		func(c *Config) *time.Duration { return &c.ConfigSyncPeriod }, positive, 15*time.Minute),
-	define("clusterCIDR", "cluster-cidr", 0, `modes ipvs and iptables: traffic to cluster IPs from outside of it is `+
+	define("clusterCIDR", "cluster-cidr", 0, `not mode userspace: traffic to cluster IPs from outside of it is `+
 		`masqueraded; a CIDR or "v4,v6"`,
 		func(c *Config) *[]netip.Prefix { return &c.ClusterCIDR }, pair, nil),
 	define("detectLocalMode", "detect-local-mode", 0,
-		"modes ipvs and iptables: what counts as local traffic: "+
+		"not mode userspace: what counts as local traffic: "+
 			"ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix",
 		func(c *Config) *string {
 			return &c.DetectLocalMode
@@ -128,19 +128,19 @@ var mainFields = []field{
 		"with detectLocalMode InterfaceNamePrefix: traffic from interfaces of other names is masqueraded",
 		func(c *Config) *string { return &c.InterfaceNamePrefix }, fields.StringOf(checkInterface), ""),
 
-	define("iptables.masqueradeAll", "masquerade-all", 0, "modes ipvs and iptables: masquerade all traffic to cluster IPs",
+	define("iptables.masqueradeAll", "masquerade-all", 0, "not mode userspace: masquerade all traffic to cluster IPs",
 		func(c *Config) *bool { return &c.IPTables.MasqueradeAll }, fields.Bool, false),
 	define("iptables.masqueradeBit", "iptables-masquerade-bit", zero,
-		"modes ipvs and iptables: the bit of the packet mark that selects packets to masquerade: 14 is 0x4000",
+		"not mode userspace: the bit of the packet mark that selects packets to masquerade: 14 is 0x4000",
 		func(c *Config) *int { return &c.IPTables.MasqueradeBit }, fields.Int(0, 31), 14),
 	define("iptables.localhostNodePorts", "iptables-localhost-nodeports", 0,
 		"mode iptables: loopback addresses of IPv4 serve node ports, too; sets net.ipv4.conf.all.route_localnet",
 		func(c *Config) *bool { return &c.IPTables.LocalhostNodePorts }, fields.Bool, false),
 	define("iptables.syncPeriod", "iptables-sync-period", 0,
-		"modes iptables and userspace: the time in which the whole kernel state is checked",
+		"not mode ipvs: the time in which the whole kernel state is checked",
 		func(c *Config) *time.Duration { return &c.IPTables.SyncPeriod }, positive, 30*time.Second),
 	define("iptables.minSyncPeriod", "iptables-min-sync-period", 0,
-		"modes iptables and userspace: the shortest time between syncs",
+		"not mode ipvs: the shortest time between syncs",
 		func(c *Config) *time.Duration { return &c.IPTables.MinSyncPeriod }, fields.Duration, time.Second),
 
 	define("rules.backend", "", zero|restart, `what writes the rules of mode ipvs: "iptables", with ipsets, or `+
@@ -178,7 +178,7 @@ var mainFields = []field{
 	define("ipvs.namePrefix", "", zero|restart, "the prefix of the names of sets and chains, so that another proxy can "+
 		"run on the same node",
 		func(c *Config) *string { return &c.IPVS.NamePrefix }, fields.StringOf(kernel.CheckPrefix), "KUBE"),
-	define("ipvs.vipPing", "", zero, "modes ipvs and iptables: VIPs answer ICMP echo; in mode userspace they always do",
+	define("ipvs.vipPing", "", zero, "not mode userspace: VIPs answer ICMP echo; in mode userspace they always do",
 		func(c *Config) *bool { return &c.IPVS.VIPPing }, fields.Bool, true),
 	define("ipvs.drainTimeout", "", zero, "how long a removed endpoint keeps its connections at most; 0s: until the "+
 		"last one ends",
@@ -208,29 +208,29 @@ var mainFields = []field{
 		}, word(mode.SloppyAuto, mode.SloppyOn, mode.SloppyOff), mode.SloppyAuto),
 
 	define("conntrack.maxPerCore", "conntrack-max-per-core", zero|raised,
-		"modes ipvs and iptables: entries of the connection tracker per core; 0 leaves the kernel's value alone; if the "+
+		"not mode userspace: entries of the connection tracker per core; 0 leaves the kernel's value alone; if the "+
 			"key is absent, a larger limit stays",
 		func(c *Config) *int { return &c.Conntrack.MaxPerCore }, fields.Int(0, math.MaxInt32), 32768),
 	define("conntrack.min", "conntrack-min", zero|raised,
-		"modes ipvs and iptables: the least number of entries, whatever maxPerCore comes to; if the key is absent, a "+
+		"not mode userspace: the least number of entries, whatever maxPerCore comes to; if the key is absent, a "+
 			"larger limit stays",
 		func(c *Config) *int { return &c.Conntrack.Min }, fields.Int(0, math.MaxInt32), 131072),
 	define("conntrack.tcpEstablishedTimeout", "conntrack-tcp-timeout-established", zero|raised,
-		"modes ipvs and iptables: the timeout of idle TCP connections; 0s leaves the kernel's value alone; if the key is "+
+		"not mode userspace: the timeout of idle TCP connections; 0s leaves the kernel's value alone; if the key is "+
 			"absent, an operator's value stays",
 		func(c *Config) *time.Duration { return &c.Conntrack.TCPEstablishedTimeout }, seconds, 24*time.Hour),
 	define("conntrack.tcpCloseWaitTimeout", "conntrack-tcp-timeout-close-wait", zero|raised,
-		"modes ipvs and iptables: the timeout of TCP connections in CLOSE_WAIT; 0s leaves the kernel's value alone; if the "+
+		"not mode userspace: the timeout of TCP connections in CLOSE_WAIT; 0s leaves the kernel's value alone; if the "+
 			"key is absent, an operator's value stays",
 		func(c *Config) *time.Duration { return &c.Conntrack.TCPCloseWaitTimeout }, seconds, time.Hour),
 	define("conntrack.tcpBeLiberal", "conntrack-tcp-be-liberal", zero,
-		"modes ipvs and iptables: do not mark packets outside of the TCP window as invalid",
+		"not mode userspace: do not mark packets outside of the TCP window as invalid",
 		func(c *Config) *bool { return &c.Conntrack.TCPBeLiberal }, fields.Bool, false),
 	define("conntrack.udpTimeout", "conntrack-udp-timeout", zero,
-		"modes ipvs and iptables: the timeout of UDP flows without an answer; 0s leaves the kernel's value alone",
+		"not mode userspace: the timeout of UDP flows without an answer; 0s leaves the kernel's value alone",
 		func(c *Config) *time.Duration { return &c.Conntrack.UDPTimeout }, seconds, 0),
 	define("conntrack.udpStreamTimeout", "conntrack-udp-timeout-stream", zero,
-		"modes ipvs and iptables: the timeout of UDP flows with answers; 0s leaves the kernel's value alone",
+		"not mode userspace: the timeout of UDP flows with answers; 0s leaves the kernel's value alone",
 		func(c *Config) *time.Duration { return &c.Conntrack.UDPStreamTimeout }, seconds, 0),
 
 	define("clientConnection.kubeconfig", "kubeconfig", restart,

@@ -87,7 +87,7 @@ func (d *decoder) checkSync() {
 	switch {
 	case on && c.Link == "" && !d.refused["ha.sync.link"]:
 		d.refuseAt("ha.sync.role", fmt.Sprintf("ha.sync.role %q needs ha.sync.link", c.Role))
-	case on && (d.config.Mode == mode.IPTables || d.config.Mode == mode.Userspace):
+	case on && d.config.Mode != mode.IPVS && d.config.Mode != "":
 		d.warn("ha.sync.role", fmt.Sprintf("has no effect in mode %s: only IPVS can sync connections", d.config.Mode))
 	case !on && c.Link != "":
 		d.warn("ha.sync.link", "has no effect without ha.sync.role")

@@ -16,7 +16,7 @@ import (
 
 // words are valid texts of fields that do not take every text.
 var words = map[string][]string{
-	"mode":                            {"", "ipvs", "iptables", "userspace"},
+	"mode":                            {"", "ipvs", "nftables", "iptables", "userspace"},
 	"showHiddenMetricsForVersion":     {"", "1.35", "1.30"},
 	"portRange":                       {"", "0-0", "10000", "10000-10100", "10000+100"},
 	"stateDir":                        {"/", "/var/lib/svcproxy", "/a b/\"c\"/é\u2028"},

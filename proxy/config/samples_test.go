@@ -73,10 +73,10 @@ full.yaml:58: logging.options.json.splitStream has no effect: the log is one str
 full.yaml:60: logging.options.text.infoBufferSize has no effect: the log is one stream without buffers or rules by file
 full.yaml:61: logging.options.text.splitStream has no effect: the log is one stream without buffers or rules by file
 full.yaml:63: logging.vmodule has no effect: the log is one stream without buffers or rules by file
-full.yaml:69: nftables.masqueradeAll has no effect: there is no nftables mode
-full.yaml:70: nftables.masqueradeBit has no effect: there is no nftables mode
-full.yaml:71: nftables.minSyncPeriod has no effect: there is no nftables mode
-full.yaml:72: nftables.syncPeriod has no effect: there is no nftables mode
+full.yaml:69: nftables.masqueradeAll has no effect: the mode is not nftables
+full.yaml:70: nftables.masqueradeBit has no effect: the mode is not nftables
+full.yaml:71: nftables.minSyncPeriod has no effect: the mode is not nftables
+full.yaml:72: nftables.syncPeriod has no effect: the mode is not nftables
 full.yaml:79: windowsRunAsService has no effect: it is for Windows
 full.yaml:81: winkernel.enableDSR has no effect: it is for Windows
 full.yaml:82: winkernel.forwardHealthCheckVip has no effect: it is for Windows

@@ -235,11 +235,8 @@ func checkScheduler(s string) error {
 var modes = word(append([]string{""}, sources.Modes()...)...)
 
 func checkMode(s string) error {
-	switch s {
-	case "kernelspace":
+	if s == "kernelspace" {
 		return fmt.Errorf(`%q is for Windows: use "ipvs"`, s)
-	case "nftables":
-		return fmt.Errorf(`%q is a mode of kube-proxy alone: use "ipvs"`, s)
 	}
 	_, err := modes.Read(fields.Node{V: s})
 	return err

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // This file finds kube-proxy's own configuration in a YAML file. yaml_fields.go reads
@@ -61,6 +63,8 @@ type yamlReader struct {
 	last    int  // the last line of the file
 	meant   map[string]bool
 	unknown int
+
+	nftables *yaml.Node // the table of this name, if that is the mode
 }
 
 // yaml reads the KubeProxyConfiguration of a file.
@@ -196,10 +200,16 @@ func (r *yamlReader) object(n *yaml.Node) {
 		return
 	}
 	r.meaning(n)
+	if wordAt(n, "mode") == mode.NFTables {
+		if r.nftables = nodeAt(n, mode.NFTables); r.nftables == nil {
+			r.nftables = new(yaml.Node)
+		}
+	}
 	r.mapping("", n)
 	r.listeners()
 	// Their defaults have another meaning here. A file that svcproxy wrote means ours.
 	if nodeAt(n, meantKey) == nil {
+		r.nodePorts()
 		if at := nodeAt(n, "mode"); at != nil && at.Value == "" {
 			r.upstream.mode = r.line(at.Line)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
 
@@ -25,7 +26,7 @@ var unused = []struct {
 		"winkernel.rootHnsEndpointName", "winkernel.forwardHealthCheckVip", "windowsRunAsService"}},
 	{"kube-proxy no longer has it", []string{"resourceContainer", "ipvs.ipSet.hashSize", "ipvs.ipSet.maxElements"}},
 	{"conntrack.maxPerCore and conntrack.min are its heirs", []string{"conntrack.max"}},
-	{"there is no nftables mode", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod",
+	{"the mode is not nftables", []string{"nftables.masqueradeBit", "nftables.masqueradeAll", "nftables.syncPeriod",
 		"nftables.minSyncPeriod"}},
 	{"masqueraded traffic has the address of its interface", []string{"iptables.snatNodeInternalIP"}},
 	{"the log is one stream without buffers or rules by file", []string{"logging.vmodule", "logging.sanitization",
@@ -71,7 +72,11 @@ func (r *yamlReader) mapping(name string, n *yaml.Node) {
 	for word, value := range r.pairs(name, n) {
 		key := joined(name, word.Value)
 		value, line := target(value), r.line(word.Line)
-		f, why := fieldOf(key), whyUnused(key)
+		to, elsewhere := r.ofMode(key)
+		if elsewhere {
+			continue
+		}
+		f, why := fieldOf(to), whyUnused(key)
 		switch {
 		case f != nil:
 			r.field(f, value, line)
@@ -89,6 +94,29 @@ func (r *yamlReader) mapping(name string, n *yaml.Node) {
 		default:
 			r.unknownKey(name, word.Value, line)
 		}
+	}
+}
+
+// ofMode returns our key for one of the file. In mode nftables, table nftables has what table iptables has for the other
+// modes. elsewhere: it does not count, since that table has the key.
+func (r *yamlReader) ofMode(key string) (to string, elsewhere bool) {
+	if r.nftables == nil {
+		return key, false
+	}
+	if word, ok := strings.CutPrefix(key, "iptables."); ok {
+		at := nodeAt(r.nftables, word)
+		return key, at != nil && !isNull(at)
+	}
+	if word, ok := strings.CutPrefix(key, "nftables."); ok {
+		return "iptables." + word, false
+	}
+	return key, false
+}
+
+// nodePorts serves node ports at the node's primary addresses in mode nftables, as upstream does.
+func (r *yamlReader) nodePorts() {
+	if _, given := r.origins["nodePortAddresses"]; !given && r.config.Mode == mode.NFTables {
+		r.config.NodePortAddresses = NodePortAddresses{Primary: true}
 	}
 }
 

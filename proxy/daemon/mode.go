@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/nftables"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
@@ -22,7 +23,7 @@ import (
 
 // modes returns the modes of this build, in the order of preference.
 func modes() []mode.Mode {
-	return []mode.Mode{new(ipvs.Mode), new(iptables.Mode), userspace.Mode{}}
+	return []mode.Mode{new(ipvs.Mode), new(nftables.Mode), new(iptables.Mode), userspace.Mode{}}
 }
 
 // allSysctls are the kernel parameters of all modes, sorted: the last run may have been in another one.
@@ -80,7 +81,7 @@ type way struct {
 
 // String is the mode's name, and "nftables" if that writes its rules.
 func (w way) String() string {
-	if w.native {
+	if w.native && w.Name() != mode.NFTables {
 		return w.Name() + " " + config.BackendNFTables
 	}
 	return w.Name()
@@ -89,21 +90,23 @@ func (w way) String() string {
 // ways returns a mode with each back end that it may have, in the order of preference. A command that does not try
 // rules prefers that of the last run.
 func (s *Setup) ways(m mode.Mode) []way {
-	iptables, nftables := way{m, false}, way{m, true}
+	byTables, native := way{m, false}, way{m, true}
 	switch backend := s.Config.Rules.Backend; {
 	case s.used != nil && s.used.Name() == m.Name():
 		return []way{{m, s.native}}
+	case m.Name() == mode.NFTables:
+		return []way{native}
 	case m.Name() != mode.IPVS || backend == config.BackendIPTables:
-		return []way{iptables}
+		return []way{byTables}
 	case backend == config.BackendNFTables:
-		return []way{nftables}
+		return []way{native}
 	}
 	if !s.Writes {
-		if last, _ := host.LastMode(s.Config.StateDir); last == nftables.String() {
-			return []way{nftables, iptables}
+		if last, _ := host.LastMode(s.Config.StateDir); last == native.String() {
+			return []way{native, byTables}
 		}
 	}
-	return []way{iptables, nftables}
+	return []way{byTables, native}
 }
 
 // ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a

@@ -27,7 +27,7 @@ func firewall(f *Facts) (list []Finding) {
 		return nil
 	}
 	var byRules []kernel.VirtualKey
-	if f.Mode == sources.ModeIPTables && f.Fronts != nil {
+	if (f.Mode == sources.ModeIPTables || f.Mode == sources.ModeNFTables) && f.Fronts != nil {
 		byRules = f.Fronts.Elsewhere()
 	}
 	for _, line := range packet.Blocked(f.Kernel, f.Want, byRules) {

@@ -97,7 +97,7 @@ func (p *page) unused() string {
 func (p *page) daemon() string {
 	d := p.st.Daemon
 	text := fmt.Sprintf("svcproxy %s on %s, up %s, mode %s", d.Version, d.Node, p.ago(d.Started), d.Mode)
-	if d.Rules != "" {
+	if d.Rules != "" && d.Rules != d.Mode {
 		text += " with rules of " + d.Rules
 	}
 	if d.ModeReason != "" {

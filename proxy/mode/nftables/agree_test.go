@@ -17,7 +17,7 @@ import (
 )
 
 // TestModesAgree checks that this mode and mode iptables have the same verdict on every packet, for any table, but for
-// the differences of DESIGN.md: where a hash chooses, the endpoint is one of those that mode iptables may choose; shares
+// the differences that the package comment lists: where a hash chooses, the endpoint is one of those that mode iptables may choose; shares
 // are rounded to slots; a related connection counts as a new one; and more of the node's own packets are masqueraded if its workloads cannot be recognised.
 func TestModesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -96,7 +96,7 @@ func alike(p packet.Packet, a, b packet.Masquerade) bool {
 	return a == b || a == packet.Hairpin && (b == packet.ByMark || p.In == "")
 }
 
-// Nodes with equal endpoints send a client to the same one, and few clients move when one goes.
+// Only the clients of an endpoint move when it goes.
 func TestHashedSlots(t *testing.T) {
 	table := modetest.Big(1, 5)
 	s := table.Services.At(0)
@@ -125,7 +125,7 @@ func TestHashedSlots(t *testing.T) {
 			moved++
 		}
 	}
-	if moved > clients/8 || len(counts) != 5 {
+	if moved > 0 || len(counts) != 5 {
 		t.Errorf("%d of %d clients of other endpoints moved, %v", moved, clients, counts)
 	}
 }

@@ -44,7 +44,7 @@ func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 	lines = append(lines, mode.NoForward(f, mode.NFTables)...)
 	if len(sticky) > 0 {
 		lines = append(lines, fmt.Sprintf("session affinity of %s (%s) is by a hash of the client's address and has no "+
-			"timeout: when endpoints change, some clients move", sources.Count(len(sticky), "service"), sources.Few(sticky, 3)))
+			"timeout", sources.Count(len(sticky), "service"), sources.Few(sticky, 3)))
 	}
 	return lines
 }

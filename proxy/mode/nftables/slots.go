@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"hash/fnv"
+	"math"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -49,7 +50,9 @@ func counts(list []mode.Endpoint) []uint64 {
 	order := make([]int, len(list))
 	for i, e := range list {
 		share := uint64(e.Weight) * limit
-		n[i], rest[i], order[i] = max(share/sum, 1), share%sum, i
+		if n[i], rest[i], order[i] = share/sum, share%sum, i; n[i] == 0 {
+			n[i], rest[i] = 1, 0
+		}
 		left -= min(n[i], left)
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
@@ -74,59 +77,52 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// tables are the sizes of tables for hashes: primes, so that every skip of hashed visits all slots. There are few,
-// since each in use is a chain.
-var tables = [...]int{31, 61, 127, 251, 509, 1021, 2039, 4093, 8191, 16381, 32749}
-
-// hashed returns the slots of a choice by the client's address, as indexes of endpoints: Maglev's table, which is equal
-// on all nodes with equal endpoints. If an endpoint goes, few clients of the others move. It has eight times the slots
-// that a random choice would have.
+// hashed returns the slots of a choice by the client's address, as indexes of endpoints. Each slot belongs to the
+// endpoint with the highest score there (rendezvous hashing), so nodes with equal endpoints agree, and if an endpoint
+// goes, only its own clients move. Of Maglev's table with as many slots, a third or more of the other clients do.
 func hashed(list []mode.Endpoint) []int32 {
 	if len(list) == 0 {
 		return nil
 	}
-	shares := counts(list)
-	sum, most := uint64(0), uint64(0)
-	for _, n := range shares {
-		sum, most = sum+n, max(most, n)
-	}
-	size := tables[len(tables)-1]
-	for _, n := range tables {
-		if uint64(n) >= 8*sum {
-			size = n
-			break
-		}
-	}
-	slots := make([]int32, size)
-	for i := range slots {
-		slots[i] = -1
-	}
-	type row struct{ at, skip int }
-	rows := make([]row, len(list))
-	for i := range list {
+	names := make([]uint64, len(list))
+	equal := true
+	for i, e := range list {
 		h := fnv.New64a()
-		h.Write([]byte(list[i].At.String()))
-		sum := mixed(h.Sum64())
-		rows[i] = row{int(sum % uint64(size)), int(mixed(sum)%uint64(size-1)) + 1}
+		h.Write([]byte(e.At.String()))
+		names[i], equal = mixed(h.Sum64()), equal && e.Weight == list[0].Weight
 	}
-	turns := make([]uint64, len(list))
-	for filled := 0; filled < size; {
-		for i := range rows {
-			if turns[i] += shares[i]; turns[i] < most {
+	slots := make([]int32, hashedSlots(len(list)))
+	for slot := range slots {
+		salt := mixed(uint64(slot))
+		best, most, score := 0, uint64(0), 0.0
+		for i, name := range names {
+			h := mixed(name ^ salt)
+			if equal { // the order of scores is that of hashes
+				if h > most {
+					best, most = i, h
+				}
 				continue
 			}
-			turns[i] -= most
-			r := &rows[i]
-			for slots[r.at] >= 0 {
-				r.at = (r.at + r.skip) % size
-			}
-			slots[r.at] = int32(i)
-			if filled++; filled == size {
-				break
+			part := (float64(h>>11) + 0.5) / (1 << 53) // between 0 and 1
+			if s := float64(list[i].Weight) / -math.Log(part); s > score {
+				best, score = i, s
 			}
 		}
+		slots[slot] = int32(best)
 	}
 	return slots
+}
+
+// hashedSlots returns a number of slots: 16 or more for each endpoint, whose shares then differ by a quarter at most
+// (standard deviation). There are few such numbers, since clients move from one to the other.
+func hashedSlots(endpoints int) int {
+	switch {
+	case endpoints <= 32:
+		return 512
+	case endpoints <= 256:
+		return 4096
+	}
+	return localSlots
 }
 
 // mixed spreads the bits of a hash (splitmix64): those of similar addresses are alike.

@@ -1,17 +1,19 @@
 package nftables
 
 import (
+	"strings"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// Needs returns what maps, rules, and flows to endpoints that are gone are reached by.
+// Needs returns what rules and flows to endpoints that are gone are reached by. What writes the rules of nftables writes
+// its sets and maps, too.
 func (*Mode) Needs() []kernel.Adapter {
-	return []kernel.Adapter{kernel.IPSetAdapter, kernel.IPTablesAdapter, kernel.LinkAdapter, kernel.ConntrackAdapter}
+	return []kernel.Adapter{kernel.IPTablesAdapter, kernel.ConntrackAdapter}
 }
 
-// Trial returns one rule of each kind that every table needs, but for those that look into sets and maps: these do not
-// exist yet.
+// Trial returns one rule of each kind.
 func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 	var chains []kernel.Chain
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
@@ -19,12 +21,19 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 		if f == kernel.IPv6 {
 			reject = "icmp6-port-unreachable"
 		}
+		slots := "-j DNAT --map " + n.Set(f, kernel.Slots) + " dst,dst "
 		chains = append(chains,
 			kernel.Chain{Family: f, Table: "filter", Name: n.Chain(kernel.ChainTrial),
 				Rules: "-m conntrack --ctstate INVALID -j DROP"},
-			kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial),
-				Rules: "-m addrtype --src-type LOCAL -j MARK --set-xmark 0x4000/0x4000\n-j MASQUERADE --random-fully\n" +
-					"-j REJECT --reject-with " + reject})
+			kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainTrial), Rules: strings.Join([]string{
+				"-j VMAP --map " + n.Set(f, kernel.Frontends) + " dst,dst",
+				"-m set --match-set " + n.Set(f, kernel.IPVSIPs) + " dst -j REJECT --reject-with " + reject,
+				"-m set ! --match-set " + n.Set(f, kernel.LoadBalancerSourceCIDR) + " dst,dst,src -j DROP",
+				"-m addrtype --src-type LOCAL -j MARK --set-xmark 0x4000/0x4000",
+				slots + "--random 2", slots + "--hash src --mod 31 --seed 1 --offset 32768",
+			}, "\n")},
+			kernel.Chain{Family: f, Table: "nat", Name: n.Chain(kernel.ChainPostrouting), Rules: "-m set --match-set " +
+				n.Set(f, kernel.LoopBack) + " dst,dst,src -j MASQUERADE\n-j MASQUERADE --random-fully"})
 	}
 	return chains
 }
