@@ -66,7 +66,9 @@ func hasSlot(slots []kernel.Entry, k kernel.RealKey) bool {
 func (d *differ) leads(h *kernel.Entry) bool {
 	family, _, _ := d.have.Names.SetSpec(h.Set)
 	slots := d.have.Entries.Of(d.have.Names.Set(family, kernel.Slots))
-	i, _ := slices.BinarySearchFunc(slots, h.Key(), func(e kernel.Entry, k kernel.VirtualKey) int { return e.Key().Compare(k) })
+	i, _ := slices.BinarySearchFunc(slots, h.Key(), func(e kernel.Entry, k kernel.VirtualKey) int {
+		return e.Key().Compare(k)
+	})
 	return i < len(slots) && slots[i].Key() == h.Key()
 }
 

@@ -97,8 +97,8 @@ func (r *yamlReader) mapping(name string, n *yaml.Node) {
 	}
 }
 
-// ofMode returns our key for one of the file. In mode nftables, table nftables has what table iptables has for the other
-// modes. elsewhere: it does not count, since that table has the key.
+// ofMode returns our key for one of the file. In mode nftables, table nftables has what table iptables has for the
+// other modes. elsewhere: it does not count, since that table has the key.
 func (r *yamlReader) ofMode(key string) (to string, elsewhere bool) {
 	if r.nftables == nil {
 		return key, false

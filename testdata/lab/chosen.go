@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Chosen reads what the rules of mode iptables choose from for new connections, with
+// Chosen reads what the rules of mode iptables, or the maps of mode nftables, choose from for new connections, with
 // the weights that their probabilities amount to; the smallest weight of a virtual
 // server is 1.
 func (h *Host) Chosen() (map[Real]int, error) {
@@ -23,7 +23,7 @@ func (h *Host) Chosen() (map[Real]int, error) {
 			return nil, fmt.Errorf("%s: %w", tool, err)
 		}
 	}
-	return weights, nil
+	return weights, h.addSlots(weights)
 }
 
 // A translation is a rule that gives connections to an endpoint.

@@ -198,7 +198,7 @@ endpoints = ` + allPods + "\n"
 		"neigh add proxy 2001:db8::99 dev uplink", "neigh add proxy 2001:db8::80 dev pod1"))
 	before, proxying := n.local(t), n.tool(t, "sysctl", "net.ipv6.conf.uplink.proxy_ndp")
 	n.start(t, table)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		main     string
 		answered bool
 	}{
@@ -209,7 +209,7 @@ endpoints = ` + allPods + "\n"
 	} {
 		mark := n.Log.Len()
 		n.restart(t, c.main)
-		n.serve(t, table+clusterIP(fmt.Sprintf("sign-%d", mark), "10.96.0.99", allV4)) // a change to wait for
+		n.serve(t, table+clusterIP(fmt.Sprintf("sign-%d", mark), fmt.Sprintf("10.96.0.%d", 100+i), allV4)) // a change to wait for
 		for _, vip := range []string{"192.0.2.80", "2001:db8::80"} {
 			must(t, n.forgetNeighbor(vip))
 			err := n.Client.Ping(netip.MustParseAddr(vip))
@@ -221,7 +221,8 @@ endpoints = ` + allPods + "\n"
 			}
 		}
 		// If the path goes through a router, no host has to answer on a link.
-		ask(t, n.Client, "tcp", "10.96.0.99:80")
+		sign := netip.MustParseAddrPort(fmt.Sprintf("10.96.0.%d:80", 100+i))
+		must(t, lab.Eventually(patience, func() error { _, err := n.Client.Ask("tcp", sign); return err }))
 		n.healthy(t)
 	}
 

@@ -85,7 +85,7 @@ func weightOf(t *testing.T, n node, virtual, real string) string {
 func (n node) weight(t *testing.T, network, virtual, real string) string {
 	t.Helper()
 	switch n.Mode {
-	case "iptables":
+	case "iptables", "nftables":
 		return n.weightByRules(t, network, netip.MustParseAddrPort(virtual), netip.MustParseAddrPort(real))
 	case "userspace":
 		weight := n.weightOf(t, lab.Real{Network: network, Virtual: netip.MustParseAddrPort(virtual), Addr: netip.MustParseAddrPort(real)})

@@ -35,26 +35,18 @@ func TestFallback(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Root, kerneltest.Tool("iptables"))
 	best := "ipvs"
 	if slices.Contains(masked(t), "ip_vs") || cmp.Or(kerneltest.IPVS.Missing(), kerneltest.Dummy.Missing()) != nil {
-		best = "iptables"
-	}
-	noTables := slices.Contains(masked(t), "x_tables")
-	if noTables && best == "iptables" {
-		best = "userspace"
+		best = "nftables"
 	}
 	t.Run("to what the kernel has", func(t *testing.T) { servesBest(t, best, "") })
 	old := t.TempDir()
 	for _, tool := range []string{"iptables", "ip6tables"} {
 		must(t, os.WriteFile(filepath.Join(old, tool), []byte("#!/bin/sh\necho "+tool+" v1.4.21\n"), 0o755))
 	}
-	if noTables && best == "ipvs" {
+	if slices.Contains(masked(t), "x_tables") {
 		return // by nftables, whatever iptables there is
 	}
-	without := "userspace"
+	t.Run("with iptables of 2013", func(t *testing.T) { servesBest(t, best, old) })
 	if best == "ipvs" {
-		without = best
-	}
-	t.Run("with iptables of 2013", func(t *testing.T) { servesBest(t, without, old) })
-	if best != "userspace" {
 		t.Run("not at once", func(t *testing.T) { waitsForLastMode(t, best, old) })
 	}
 }
@@ -90,10 +82,7 @@ func servesBest(t *testing.T, mode, path string) {
 	if path != "" {
 		t.Setenv("PATH", path+":"+os.Getenv("PATH"))
 	}
-	lines := map[string][]string{
-		"iptables":  {`"Can't use ipvs proxier, trying iptables proxier" reason=`},
-		"userspace": {`"Can't use ipvs proxier, trying iptables proxier" reason=`, `"Can't use iptables proxy, using userspace proxier" reason=`},
-	}[mode]
+	lines := map[string][]string{"nftables": {`"Can't use ipvs proxier, trying nftables proxier" reason=`}}[mode]
 	steppedDown := len(lines) > 0
 	n.start(t, web)
 	for _, want := range append(lines, `"Using `+mode+` Proxier."`) {
@@ -123,11 +112,7 @@ func servesBest(t *testing.T, mode, path string) {
 		t.Errorf("plan: %v, exit code %d\n%s", err, code, out)
 	}
 	must(t, n.Stop())
-	foreseen := mode
-	if path == "" && slices.Contains(masked(t), "x_tables") {
-		foreseen = "iptables" // doctor does not try rules, and the program is there
-	}
-	if out, code, err := n.Command("doctor"); err != nil || code != 7 || strings.Contains(out, " note: mode "+foreseen+" instead of ipvs: ") != steppedDown {
+	if out, code, err := n.Command("doctor"); err != nil || code != 7 || strings.Contains(out, " note: mode "+mode+" instead of ipvs: ") != steppedDown {
 		t.Errorf("doctor of a node where svcproxy does not run: %v, exit code %d\n%s", err, code, out)
 	}
 	if steppedDown {

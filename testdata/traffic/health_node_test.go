@@ -221,7 +221,7 @@ func (n node) watch(t *testing.T) *watch {
 	was, err := n.weights()
 	must(t, err)
 	w := &watch{begin: time.Now(), stop: make(chan struct{})}
-	if n.Mode == "iptables" {
+	if n.Mode == "iptables" || n.Mode == "nftables" {
 		w.pause = time.Hour // it looks twice a second at most, see lab.Host.Weights
 	}
 	w.going.Go(func() {

@@ -172,7 +172,14 @@ func wantBucketsAsWritten(t *testing.T, entries uint32) {
 func TestMasqueradeBit(t *testing.T) {
 	n := newNode(t, "iptables.masqueradeBit = 31")
 	n.start(t, web)
-	for _, tool := range []string{"iptables-save", "ip6tables-save"} {
+	tools := []string{"iptables-save", "ip6tables-save"}
+	if n.Mode == "nftables" {
+		if tables := n.tables(t); !strings.Contains(tables, "meta mark set meta mark | 0x80000000") || strings.Contains(tables, "0x4000") {
+			t.Errorf("not this bit alone:\n%s", tables)
+		}
+		tools = nil
+	}
+	for _, tool := range tools {
 		rules := n.tool(t, tool)
 		for _, rule := range []string{
 			"-A KUBE-MARK-MASQ -j MARK --set-xmark 0x80000000/0x80000000",

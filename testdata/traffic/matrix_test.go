@@ -76,6 +76,13 @@ func limitOf(test string) (modes []string, why string) {
 
 // limits are the tests that exist in some modes only, and why. All others run in each.
 var limits = []struct{ modes, why, tests string }{
+	{"ipvs iptables userspace", "wants affinity remembered, and mode nftables computes it", `
+		TestAffinityOfAClientWhoseBackendDrains`},
+	{"ipvs iptables", "is about the back ends of iptables", `
+		TestBackEndChangesUnderTraffic
+		TestOldBackEndServesNobody
+		TestRuleOfNFTHidesItsTable
+		TestCleanupSharesTheLegacyLock`},
 	{"iptables", "is about what rules of nat send past INPUT, and legacy tables that are not written", `
 		TestExplainLooksEverywhere`},
 	{"ipvs", "is about schedulers", `
@@ -113,7 +120,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestIPVSClearedByHandServesAgain
 		TestExplainNamesFaults
 		TestFlushedTablesAreBackInSeconds`},
-	{"ipvs iptables", "is about tracked connections of clients, which the relay's are not", `
+	{"ipvs iptables nftables", "is about tracked connections of clients, which the relay's are not", `
 		TestSilentEndpointsAreSaid`},
 	{"userspace", "is about connections of the relay", `
 		TestRelaySaysWhichEndpointIsSilent`},
@@ -149,12 +156,11 @@ var limits = []struct{ modes, why, tests string }{
 		TestLayoutChangesUnderTraffic
 		TestRulesMoveToNFTablesAndBack
 		TestFallbackToNFTables`},
-	{"ipvs iptables", "waits for what mode userspace does not send to clients that it has served: ICMP", `
+	{"ipvs iptables nftables", "waits for what mode userspace does not send to clients that it has served: ICMP", `
 		TestUDPScaledToZeroIsRefused`},
-	{"ipvs iptables", "asks what rules do, and mode userspace has none", `
+	{"ipvs iptables nftables", "asks what rules do, and mode userspace has none", `
 		TestExplainIsTrue
 		TestFlushedRulesetIsRepairedAtOnce
-		TestRuleOfNFTHidesItsTable
 		TestExplainKnowsTheWayBack
 		TestEndpointsOnAnUnfilteredBridgeAreReported
 		TestMasqueradeBit
@@ -162,27 +168,26 @@ var limits = []struct{ modes, why, tests string }{
 		TestHostPortsAreRefusedOnVIPs
 		TestSourceRanges
 		TestPingOfVIPs
-		TestCleanupSharesTheLegacyLock
 		TestAPIServersServiceOnALink
 		TestConfigurationReloads`},
-	{"ipvs iptables", "wants backends to see the client, and the relay asks by itself", `
+	{"ipvs iptables nftables", "wants backends to see the client, and the relay asks by itself", `
 		TestDetectLocal
 		TestLocalWithoutALocalEndpoint`},
-	{"ipvs iptables", "wants connections to outlive svcproxy, and the relay's end with it", `
+	{"ipvs iptables nftables", "wants connections to outlive svcproxy, and the relay's end with it", `
 		TestConnectionsOutliveSvcproxy
 		TestVIPThatAppearsOnALink
 		TestNothingGoodLeavesTheKernelServing
 		TestVIPBindingChangesUnderTraffic`},
-	{"ipvs iptables", "stops the process or takes its file descriptors, and the relay serves with both", `
+	{"ipvs iptables nftables", "stops the process or takes its file descriptors, and the relay serves with both", `
 		TestOwnFaultsTakeNothingDown`},
-	{"ipvs iptables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
+	{"ipvs iptables nftables", "wants IPv6 VIPs answered on a link that are routes, which Linux does if it forwards", `
 		TestVIPsOnTheClientsLink`},
-	{"ipvs iptables", "is about forwarding, which the relay does not need", `
+	{"ipvs iptables nftables", "is about forwarding, which the relay does not need", `
 		TestRoutesOfAdvertisementsStay`},
-	{"ipvs iptables", "is about tracked connections", `
+	{"ipvs iptables nftables", "is about tracked connections", `
 		TestConnectionTableSize
 		TestTrackedFlowsOfWhatIsGone`},
-	{"ipvs iptables", "is about SCTP, which the relay does not have", `
+	{"ipvs iptables nftables", "is about SCTP, which the relay does not have", `
 		TestSCTPIsBalanced`},
 	{"ipvs", "wants an SCTP endpoint gone at once, and mode iptables leaves its associations to connection tracking", `
 		TestRemovedSCTPEndpointIsGoneAtOnce`},
@@ -249,9 +254,15 @@ func TestNativelyAreTests(t *testing.T) {
 	wantTestsOnce(t, names)
 }
 
-// balances reports whether the mode gives connections to endpoints in turn. Mode iptables
-// chooses at random.
-func balances(t *testing.T) bool { return modeOf(t) != "iptables" }
+// balances reports whether the mode gives connections to endpoints in turn. Modes iptables
+// and nftables choose at random.
+func balances(t *testing.T) bool { return !ruled(t) }
+
+// ruled reports whether rules choose endpoints: in modes iptables and nftables.
+func ruled(t *testing.T) bool {
+	mode := modeOf(t)
+	return mode == "iptables" || mode == "nftables"
+}
 
 // tries is how often a test asks until it has found all of few backends, if asking in
 // turn takes that many questions. If the choice is random, 60 questions miss one of

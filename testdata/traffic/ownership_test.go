@@ -36,11 +36,12 @@ func (n node) healed(t *testing.T, want lab.Reading) {
 // drift removes something that a full check finds and repairs.
 func (n node) drift(t *testing.T) {
 	t.Helper()
-	if native() {
+	switch mode := modeOf(t); {
+	case mode == "nftables" || native():
 		n.tool(t, "nft", "flush", "set", "ip", "svcproxy", "KUBE-IPVS-IPS")
-	} else if modeOf(t) == "ipvs" {
+	case mode == "ipvs":
 		n.tool(t, "ipset", "flush", "KUBE-IPVS-IPS")
-	} else {
+	default:
 		n.tool(t, "iptables", "-t", "nat", "-F", "KUBE-SERVICES")
 	}
 }

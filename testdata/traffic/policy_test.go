@@ -53,7 +53,7 @@ func wantFrom(t *testing.T, from *lab.Host, to string, pods string) {
 // iptables, as with kube-proxy, packets are dropped if there are some elsewhere.
 func wantClosed(t *testing.T, from *lab.Host, to string, none bool) {
 	t.Helper()
-	if modeOf(t) != "iptables" || none {
+	if !ruled(t) || none {
 		wantFrom(t, from, to, "")
 		return
 	}

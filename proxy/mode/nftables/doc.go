@@ -16,8 +16,8 @@
 //   - Affinity has no timeout: a client stays as long as the endpoints do. When one goes, its own clients move, and
 //     they are back when it is. All move when the 33rd or 257th endpoint comes.
 //   - The shares of weights are rounded to 256 slots, or four for each endpoint.
-//   - If this node's workloads cannot be recognised, all that the node itself sends to a cluster IP is masqueraded, also
-//     from its other addresses.
+//   - If this node's workloads cannot be recognised, all that the node itself sends to a cluster IP is masqueraded,
+//     also from its other addresses.
 //   - A connection that a helper announced (RELATED) to a VIP is refused like any other that is not served.
 //   - An endpoint on the node that listens on a node port of another service is reached.
 //   - ACCEPT ends the way through our table alone, so nothing here opens health check node ports, or lets packets past

@@ -7,8 +7,8 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
-// Needs returns what rules and flows to endpoints that are gone are reached by. What writes the rules of nftables writes
-// its sets and maps, too.
+// Needs returns what rules and flows to endpoints that are gone are reached by. What writes the rules of nftables
+// writes its sets and maps, too.
 func (*Mode) Needs() []kernel.Adapter {
 	return []kernel.Adapter{kernel.IPTablesAdapter, kernel.ConntrackAdapter}
 }
