@@ -20,7 +20,10 @@ type key struct {
 	n     int
 }
 
-func (k *key) add(p []byte) { k.n += (copy(k.bytes[k.n:], p) + 3) &^ 3 }
+func (k *key) port(n uint16) {
+	binary.BigEndian.PutUint16(k.bytes[k.n:], n)
+	k.n += 4
+}
 
 // addr appends an address and reports whether it is of the family.
 func (k *key) addr(a netip.Addr, f kernel.Family) bool {
@@ -29,10 +32,10 @@ func (k *key) addr(a netip.Addr, f kernel.Family) bool {
 		return false
 	case a.Is4():
 		p := a.As4()
-		k.add(p[:])
+		k.n += copy(k.bytes[k.n:], p[:])
 	default:
 		p := a.As16()
-		k.add(p[:])
+		k.n += copy(k.bytes[k.n:], p[:])
 	}
 	return true
 }
@@ -48,11 +51,13 @@ func (s shape) encode(e *kernel.Entry, f kernel.Family, end bool) (k key, ok boo
 			hasAddr, ok = true, k.addr(e.Addr, f)
 		case protoField:
 			hasProto = true
-			k.add([]byte{byte(e.Proto)})
+			k.bytes[k.n] = byte(e.Proto)
+			k.n += 4
 		case portField:
-			k.add([]byte{byte(e.Port >> 8), byte(e.Port)})
+			k.port(e.Port)
 		case slotField:
-			k.add(native(uint32(e.Slot)))
+			binary.NativeEndian.PutUint32(k.bytes[k.n:], uint32(e.Slot))
+			k.n += 4
 		case secondField:
 			a := e.Second.Masked().Addr()
 			if end && a.IsValid() {
@@ -110,7 +115,7 @@ func (s shape) putElement(b *nl.Batch, e *kernel.Entry, f kernel.Family, added b
 		if !to.addr(e.Second.Addr(), f) || !e.Second.IsSingleIP() {
 			return false
 		}
-		to.add([]byte{byte(e.ToPort >> 8), byte(e.ToPort)})
+		to.port(e.ToPort)
 		putKey(b, unix.NFTA_SET_ELEM_DATA, &to)
 	}
 	b.EndNest(elem)
