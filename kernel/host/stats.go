@@ -19,12 +19,13 @@ type Stats struct {
 }
 
 // Netlink counts system calls and messages by kind of socket.
-type Netlink struct{ IPVS, Sets, Links, Conntrack nl.Stats }
+type Netlink struct{ IPVS, Sets, NFT, Links, Conntrack nl.Stats }
 
 // All returns each kind of socket with its name.
 func (n Netlink) All() iter.Seq2[string, nl.Stats] {
 	return func(yield func(string, nl.Stats) bool) {
-		_ = yield("ipvs", n.IPVS) && yield("ipset", n.Sets) && yield("link", n.Links) && yield("conntrack", n.Conntrack)
+		_ = yield("ipvs", n.IPVS) && yield("ipset", n.Sets) && yield("nftables", n.NFT) && yield("link", n.Links) &&
+			yield("conntrack", n.Conntrack)
 	}
 }
 
@@ -37,9 +38,14 @@ type Tracked struct {
 // Stats may be called by any goroutine at any time.
 func (k *Kernel) Stats() Stats {
 	tools := k.tables.Stats()
+	n := Netlink{IPVS: k.ipvs.Stats().Stats, Links: k.links.Stats(), Conntrack: k.flows.Stats()}
+	if k.o.Native {
+		n.NFT = k.sets.Stats()
+	} else {
+		n.Sets = k.sets.Stats()
+	}
 	return Stats{
-		Netlink: Netlink{IPVS: k.ipvs.Stats().Stats, Sets: k.sets.Stats(), Links: k.links.Stats(),
-			Conntrack: k.flows.Stats()},
+		Netlink: n,
 		Readers: tools.Readers, Writers: tools.Writers,
 		Tracked4: k.tracked(kernel.IPv4), Tracked6: k.tracked(kernel.IPv6),
 	}

@@ -231,14 +231,16 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.K
 	return k, nil
 }
 
-// try asks the kernel for the rules of a mode. In mode ipvs those of iptables are tried only if nftables may take their
-// place, and not if the last run had them.
+// try asks the kernel for the rules of a mode. In mode ipvs none are tried if the last run had them, and those of
+// iptables only if nftables may take their place.
 func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m way) error {
 	rules := m.Trial(names)
 	switch {
+	case m.Name() == mode.IPVS && s.lastMode == m.String():
+		return nil
 	case m.native && m.Name() == mode.IPVS:
 		rules = ipvs.NativeTrial(names)
-	case m.Name() == mode.IPVS && (len(s.ways(m.Mode)) == 1 || s.lastMode == m.String()):
+	case m.Name() == mode.IPVS && len(s.ways(m.Mode)) == 1:
 		return nil
 	case len(rules) == 0:
 		return nil

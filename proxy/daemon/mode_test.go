@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
+	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
+	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
 	"github.com/svcproxy/svcproxy/proxy/status"
 )
 
@@ -56,6 +60,48 @@ func TestExplain(t *testing.T) {
 	} {
 		if reason, hint := reasonOf(kernel.Missing(err), unbooted); reason != want[0] || hint != want[1] {
 			t.Errorf("unbooted %q: %q, %q", unbooted, reason, hint)
+		}
+	}
+}
+
+// rules.backend, the last run and the mode decide which back ends a start tries, and in which order.
+func TestWays(t *testing.T) {
+	for _, c := range []struct {
+		backend, last string
+		writes        bool
+		want          string
+	}{
+		{config.BackendAuto, "", true, "ipvs, ipvs nftables"},
+		{config.BackendAuto, "ipvs nftables", true, "ipvs, ipvs nftables"}, // what may be tried is
+		{config.BackendAuto, "ipvs nftables", false, "ipvs nftables, ipvs"},
+		{config.BackendAuto, "ipvs", false, "ipvs, ipvs nftables"},
+		{config.BackendIPTables, "ipvs nftables", false, "ipvs"},
+		{config.BackendNFTables, "", true, "ipvs nftables"},
+	} {
+		s := Setup{Writes: c.writes}
+		s.Config = config.Default()
+		s.Config.Rules.Backend, s.Config.StateDir = c.backend, t.TempDir()
+		if c.last != "" {
+			if err := host.KeepMode(s.Config.StateDir, c.last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, w := range s.ways(new(ipvs.Mode)) {
+			got = append(got, w.String())
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%+v: %s", c, text)
+		}
+		if got := s.ways(new(iptables.Mode)); len(got) != 1 || got[0].native {
+			t.Errorf("mode iptables: %v", got)
+		}
+		if c.last == "" {
+			continue
+		}
+		s.used = new(ipvs.Mode) // the running process
+		if got := s.ways(s.used); len(got) != 1 {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -99,6 +99,10 @@ func TestFaults(t *testing.T) {
 		"no module": {"modules", "the kernel has no IPVS", func(f *Facts) {
 			f.Missing = []*kernel.MissingError{{What: "the kernel has no IPVS", Hint: "modprobe ip_vs"}}
 		}},
+		"RHEL 10": {"modules", "this kernel has no ipset", func(f *Facts) {
+			f.Machine.Release = "6.12.0-211.34.1.el10_2.x86_64"
+			f.Missing = []*kernel.MissingError{{What: "this kernel has no ipset", Hint: "modprobe ip_set"}}
+		}},
 		"no scheduler": {"modules", "has no scheduler twos", func(f *Facts) { f.Want.Virtuals[0].Scheduler = "twos" }},
 		"lblc": {"modules", "lblc is not loaded", func(f *Facts) {
 			f.Want.Virtuals[0].Scheduler, f.Machine.Modules.Files["ip_vs_lblc"] = "lblc", true
@@ -350,5 +354,24 @@ func TestChecksAreWritten(t *testing.T) {
 	list := "`" + strings.Join(Names(), "`, `") + "`"
 	if !strings.Contains(strings.ReplaceAll(string(text), "\n", " "), list) {
 		t.Errorf("JSON.md lacks the checks: %s", list)
+	}
+}
+
+// On RHEL 10 the modules of iptables and ipset are in a package of their own, and nftables needs none of them.
+func TestExtraModules(t *testing.T) {
+	f := healthy()
+	f.Machine.Release = "6.12.0-211.34.1.el10_2.x86_64"
+	f.Missing = []*kernel.MissingError{{What: "this kernel has no ipset", Hint: "modprobe ip_set"}}
+	a := Examine(f).String()
+	for _, want := range []string{"dnf install kernel-modules-extra-$(uname -r)", `rules.backend = "nftables"`} {
+		if !strings.Contains(a, want) {
+			t.Errorf("no %s in\n%s", want, a)
+		}
+	}
+	f = healthy()
+	f.Machine.Release, f.Native = "6.12.0-211.34.1.el10_2.x86_64", true
+	answer := Examine(f)
+	if len(answer.Findings) > 0 || !strings.Contains(answer.String(), "nftables, which serves, needs none") {
+		t.Errorf("%s", answer)
 	}
 }
