@@ -60,8 +60,11 @@ func (t *Table) Try(chains []kernel.Chain) error {
 		return fmt.Errorf("trying rules of nftables: %w", err)
 	}
 	m := failed.Messages[0]
-	if m.Index == len(about)-1 {
+	switch {
+	case m.Index == len(about)-1:
 		return nil
+	case errors.Is(m.Err, unix.EPERM):
+		return fmt.Errorf("trying rules of nftables: %w", m.Err)
 	}
 	return &kernel.MissingError{
 		What: fmt.Sprintf("nftables does not take %s: %v", about[m.Index], m.Err),
