@@ -173,6 +173,11 @@ func moduleLoaded(name string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// HasModules reports whether the kernel has modules loaded or built in, as far as that can be seen.
+func HasModules(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !moduleLoaded(name) })
+}
+
 // applyOthers removes objects of the back end that is not written: first chains, then the sets that their rules use.
 func (k *Kernel) applyOthers(ctx context.Context, ops []kernel.Op) []error {
 	var chains []kernel.Op

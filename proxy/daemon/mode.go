@@ -232,7 +232,7 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.K
 }
 
 // try asks the kernel for the rules of a mode. In mode ipvs none are tried if the last run had them, and those of
-// iptables only if nftables may take their place.
+// iptables only if nftables may take their place and a module is not loaded.
 func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m way) error {
 	rules := m.Trial(names)
 	switch {
@@ -240,7 +240,7 @@ func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m w
 		return nil
 	case m.native && m.Name() == mode.IPVS:
 		rules = ipvs.NativeTrial(names)
-	case m.Name() == mode.IPVS && len(s.ways(m.Mode)) == 1:
+	case m.Name() == mode.IPVS && (len(s.ways(m.Mode)) == 1 || host.HasModules(machine.Needed(m.Name(), false))):
 		return nil
 	case len(rules) == 0:
 		return nil

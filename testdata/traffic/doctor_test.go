@@ -212,6 +212,10 @@ func (n node) objectFaults(t *testing.T) []nodeFault {
 	}
 	var stopProcess func()
 	reload := func() { n.says(t, 0, "reload --wait") } // as doctor says
+	emptied := "ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"
+	if native() {
+		emptied = "nft delete element ip svcproxy KUBE-CLUSTER-IP { 10.96.0.30 . tcp . 80 }"
+	}
 	foreign, noForeign := tool("ipvsadm -A -t 203.0.113.200:99 -s rr"), tool("ipvsadm -D -t 203.0.113.200:99")
 	return []nodeFault{
 		{name: "a foreign virtual server", check: "others", text: "made virtual servers: -t 203.0.113.200:99", come: foreign, gone: noForeign},
@@ -220,7 +224,7 @@ func (n node) objectFaults(t *testing.T) []nodeFault {
 		{name: "weight 0", check: "packets", text: "tcp 10.96.0.30:80: refused because 10.2.1.10:7000 of service one: weight 0",
 			come: tool("ipvsadm -e -t 10.96.0.30:80 -r 10.2.1.10:7000 -m -w 0"), gone: reload, heals: true},
 		{name: "set emptied", check: "packets", text: "tcp 10.96.0.30:80: refused because of the rule filter KUBE-IPVS-FILTER",
-			come: tool("ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"), gone: reload, heals: true},
+			come: tool(emptied), gone: reload, heals: true},
 	}
 }
 

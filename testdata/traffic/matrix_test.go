@@ -307,7 +307,6 @@ var nativeLimits = []struct{ why, tests string }{
 		TestSetsWithATimeoutAreReplaced
 		TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor`},
 	{"edits ipsets and rules of iptables by hand: package nft tests the same edits", `
-		TestDriftByHandHeals
 		TestFlushedTablesAreBackInSeconds
 		TestOwnershipSetEmptiedWhileStoppedDisownsNothing
 		TestExplainNamesFaults`},

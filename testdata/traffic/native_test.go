@@ -71,6 +71,18 @@ func TestRulesMoveToNFTablesAndBack(t *testing.T) {
 	n.wantWeb(t, "in the end")
 }
 
+// nativeDrift is what other programs do to the rules of nftables, and a full check repairs.
+var nativeDrift = []drift{
+	{"sets emptied", `for s in KUBE-CLUSTER-IP KUBE-IPVS-IPS KUBE-VIRTUAL-SERVER; do nft flush set ip svcproxy $s; done`},
+	{"an entry added", `nft add element ip svcproxy KUBE-CLUSTER-IP { 203.0.113.9 . tcp . 9 }`},
+	{"a set removed", `nft delete set ip svcproxy KUBE-VIRTUAL-SERVER`},
+	{"chains emptied", `nft flush chain ip svcproxy nat-KUBE-SERVICES; nft flush chain ip6 svcproxy filter-KUBE-IPVS-FILTER`},
+	{"jumps removed", `nft flush chain ip svcproxy nat-OUTPUT; nft flush chain ip6 svcproxy nat-POSTROUTING`},
+	{"a rule added", `nft insert rule ip svcproxy filter-INPUT tcp dport 80 drop`},
+	{"a table removed", `nft delete table ip6 svcproxy`},
+	{"a virtual server deleted", `ipvsadm -D -t 10.96.0.20:80`},
+}
+
 // withoutTables are the modules that a kernel like that of RHEL 10 lacks.
 var withoutTables = []string{"x_tables", "ip_tables", "ip_set", "nft_compat"}
 
