@@ -86,6 +86,7 @@ type task struct {
 //   - directly,
 //   - through svcproxy in both layouts of rules, without and with SNAT,
 //   - through the same virtual servers made by hand, with and without the rules around them,
+//   - through svcproxy with rules of nftables, and in mode nftables,
 //   - through svcproxy's mode iptables with both back ends, and mode userspace,
 //   - through HAProxy.
 //
@@ -115,6 +116,12 @@ func (p *pass) ways() ([]way, error) {
 		},
 		func(l *lab.Lab, t *task) (way, error) {
 			return way{by: "ipvsadm", to: t.vip}, serveByHand(l, t.table, "")
+		},
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byNFTRules, nftRules) },
+		func(l *lab.Lab, t *task) (w way, err error) {
+			w = way{by: byNFT, to: t.vip}
+			w.stop, err = p.serveBySvcproxy(l, pathText(t.table), nftMode)
+			return w, err
 		},
 		func(l *lab.Lab, t *task) (way, error) { return p.byRules(l, t, "nft") },
 		func(l *lab.Lab, t *task) (way, error) { return p.byRules(l, t, "legacy") },
@@ -150,6 +157,11 @@ const (
 	bySNAT          = "svcproxy, SNAT"
 	byKubeProxySNAT = "kube-proxy's layout, SNAT"
 
+	byNFTRules = "svcproxy, rules of nftables"
+	byNFT      = "mode nftables"
+
+	nftRules        = "\nrules.backend = \"nftables\"\n"
+	nftMode         = "mode = \"nftables\"\niptables.syncPeriod = \"1h\"\n"
 	kubeProxyLayout = "rules.layout = \"kube-proxy\"\n"
 	snat            = "iptables.masqueradeAll = true\n"
 )
