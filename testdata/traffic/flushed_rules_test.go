@@ -62,7 +62,7 @@ func TestFlushedRulesetIsRepairedAtOnce(t *testing.T) {
 	}
 	load.wantServed(t)
 	must(t, n.Stop())
-	if out := n.tool(t, "nft", "list", "tables"); strings.Contains(out, "svcproxy") {
+	if out := n.tool(t, "nft", "list", "tables"); strings.Contains(out, "inet svcproxy") {
 		t.Errorf("after the end:\n%s", out)
 	}
 }

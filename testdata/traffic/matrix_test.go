@@ -306,10 +306,14 @@ var nativeLimits = []struct{ why, tests string }{
 		TestKubeProxyFindsItsSetsInOurs
 		TestSetsWithATimeoutAreReplaced
 		TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor`},
+	{"reads the counters of iptables' rules, which ours do not have in nftables", `
+		TestIdleChecksLoseNobodyAllowed`},
 	{"edits ipsets and rules of iptables by hand: package nft tests the same edits", `
 		TestFlushedTablesAreBackInSeconds
 		TestOwnershipSetEmptiedWhileStoppedDisownsNothing
 		TestExplainNamesFaults`},
+	{"wants our rules to accept what iptables' chains drop: nftables has no such rules, and other names of these chains", `
+		TestFirewallInTheWayIsReported`},
 	{"chooses the back end itself, or its layout", `
 		TestLayoutChangesUnderTraffic
 		TestRulesMoveToNFTablesAndBack`},
