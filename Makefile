@@ -35,7 +35,7 @@ apiserver:
 # processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
 # of the others
 test: build guest apiserver bin/nfpm bin/legacy
-	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-fallback lint
+	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-fallback test-native-rules lint
 
 # test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
@@ -67,6 +67,10 @@ AGAIN        = $(GUEST) again --
 test-traffic: bin/svcproxy-former
 	tests=$$($(call in-turn,0)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 
+# test-native-rules: mode ipvs with rules of nftables, the tests of rules; make test-matrix runs all
+test-native-rules: build guest
+	SVCPROXY_TEST_RULES=nftables $(AGAIN) $(GUEST) test -noskip -timeout 40m -run '^($(BOTH_BACK_ENDS)|TestRulesMoveToNFTablesAndBack)' ./testdata/traffic
+
 # What binds VIPs, and differs on kernels that have dummy devices.
 ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPThatAppearsOnALink|TestVIPOfAnotherHostIsNotBound|TestNewVIPsAreAnnounced)$$
 # test-legacy: the same with the legacy back end of iptables and kube-proxy's layout of the rules, and mode iptables on a kernel with dummy devices
@@ -95,7 +99,7 @@ bin/svcproxy-former:
 
 # test-matrix: each test under traffic in each mode, with both back ends, two cells at once: an hour. What a mode does not have is skipped.
 test-matrix: build guest bin/legacy
-	@$(MAKE) --no-print-directory -k -j2 $(foreach mode,ipvs iptables userspace,matrix/$(mode)/nft matrix/$(mode)/legacy)
+	@$(MAKE) --no-print-directory -k -j2 $(foreach mode,ipvs iptables userspace,matrix/$(mode)/nft matrix/$(mode)/legacy) matrix/ipvs/native matrix/nftables/nft
 
 # A cell of the matrix: a mode with a back end. The guest has mode ipvs; modes that need no IPVS run on this machine's own kernel, and then in
 # the guest what that kernel does not have.
@@ -105,9 +109,11 @@ TOOLS_legacy = bin/legacy
 LAYOUT_nft    = lean
 LAYOUT_legacy = kube-proxy
 CELL         = SVCPROXY_TEST_DOCTOR=all SVCPROXY_TEST_MODE=$(notdir $(@D)) SVCPROXY_TEST_LAYOUT=$(LAYOUT_$(@F)) PATH=$(CURDIR)/$(TOOLS_$(@F)):$$PATH
+matrix/ipvs/native:
+	SVCPROXY_TEST_DOCTOR=all SVCPROXY_TEST_RULES=nftables $(GUEST) test -timeout 90m ./testdata/traffic
 matrix/ipvs/%:
 	$(CELL) $(GUEST) test -timeout 90m ./testdata/traffic
-matrix/iptables/% matrix/userspace/%:
+matrix/iptables/% matrix/nftables/% matrix/userspace/%:
 	@mkdir -p bin/$(@D)
 	$(CELL) $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 30m ./testdata/traffic >bin/$@.log || { grep -A 20 -e '--- FAIL' bin/$@.log || tail -n 40 bin/$@.log; exit 1; }
 	$(CELL) $(GUEST) test -timeout 30m -run "^($$(sed -n 's/^ *--- SKIP: \([A-Za-z0-9]*\).*/\1/p' bin/$@.log | sort -u | paste -sd'|'))\$$" ./testdata/traffic
@@ -125,13 +131,14 @@ test-fallback: build guest
 # dummy devices; without root all skip. They mostly wait, so all go at once
 OWN_MOUNTS = $(if $(filter 0,$(shell id -u)),unshare --mount)
 test-modes: $(GUEST) bin/legacy bin/svcproxy-former
-	@$(MAKE) --no-print-directory -k -j3 test-iptables test-iptables-legacy test-userspace
+	@$(MAKE) --no-print-directory -k -j4 test-iptables test-iptables-legacy test-nftables test-userspace
 test-iptables-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-iptables test-iptables-legacy: export SVCPROXY_TEST_MODE = iptables
+test-nftables: export SVCPROXY_TEST_MODE = nftables
 test-userspace: export SVCPROXY_TEST_MODE = userspace
 test-iptables:
 	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m ./testdata/traffic
-test-iptables-legacy test-userspace:
+test-iptables-legacy test-nftables test-userspace:
 	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
 
 # What the legacy back end's tools are called, under the names that are looked for.
@@ -214,4 +221,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-iptables test-iptables-legacy test-userspace lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
