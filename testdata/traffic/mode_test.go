@@ -124,8 +124,8 @@ func unanswered(held []*lab.Conn) int {
 	return int(count.Load())
 }
 
-// A change of the mode loses no connection, and refuses no new one. From ipvs to iptables, IPVS carries what it has to
-// the end; back again, the connection tracker does.
+// A change of the mode loses no connection, and refuses no new one. From ipvs to iptables or nftables, IPVS carries what
+// it has to the end; back again, the connection tracker does.
 func TestChangeOfMode(t *testing.T) {
 	const quick = "ipvs.syncPeriod = \"2s\"\n"
 	n := newNode(t, quick)
@@ -137,7 +137,8 @@ func TestChangeOfMode(t *testing.T) {
 	}
 	var chats []*chat
 	var held []*lab.Conn
-	for _, main := range []string{modeIPTables, quick} {
+	native := quick + "rules.backend = \"nftables\"\n"
+	for _, main := range []string{modeIPTables, quick, modeNFTables, quick, modeNFTables, native, modeNFTables, quick} {
 		held = append(held, n.hold200(t)...)
 		for _, pod := range []string{"pod1", "pod2", "pod3"} {
 			chats = append(chats, n.chat(t, "10.96.0.20:80", pod))
