@@ -50,8 +50,13 @@ func TestConfigurationReloads(t *testing.T) {
 	if _, err := n.Wait(mark, `msg="needs a restart" key=hostnameOverride`); err != nil {
 		t.Error(err)
 	}
-	wants("0x8000/0x8000", n.tool(t, "iptables-save"), true)
-	wants("0x4000", n.tool(t, "iptables-save"), false)
+	if modeOf(t) == "nftables" {
+		wants("meta mark | 0x00008000", n.tables(t), true)
+		wants("0x00004000", n.tables(t), false)
+	} else {
+		wants("0x8000/0x8000", n.tool(t, "iptables-save"), true)
+		wants("0x4000", n.tool(t, "iptables-save"), false)
+	}
 	if n.Client.Ping(netip.MustParseAddr("198.51.100.80")) == nil {
 		t.Error("a VIP answers pings under vipPing = false")
 	}

@@ -74,6 +74,9 @@ func (m *Mode) make(f *frontend.Frontends, c mode.Config) {
 			x.count(w, &x.parts[s], 1)
 			all = append(all, x.parts[s].entries...)
 		}
+		for number := range f.HealthCheckPorts(of) {
+			all = append(all, kernel.Entry{Set: w.set(kernel.HealthCheckNodePort), Port: number})
+		}
 		for _, v := range f.VIPs() {
 			if kernel.FamilyOf(v.Addr) == of {
 				all = append(all, kernel.Entry{Set: w.set(kernel.IPVSIPs), Addr: v.Addr})
@@ -149,8 +152,11 @@ func (m *Mode) finish(f *frontend.Frontends) {
 	for i, of := range f.Config.Families() {
 		w := newWriter(f, &m.config, of)
 		for name, typ := range setTypes {
-			sets = append(sets, kernel.Set{Name: w.set(name), Type: typ, Family: of,
-				MaxElem: kernel.Capacity(len(m.state.Entries.Of(w.set(name))))})
+			set := kernel.Set{Name: w.set(name), Type: typ, Family: of}
+			if typ != kernel.BitmapPort {
+				set.MaxElem = kernel.Capacity(len(m.state.Entries.Of(set.Name)))
+			}
+			sets = append(sets, set)
 		}
 		chains = append(chains, w.fixed()...)
 		for c := range maps.Keys(m.families[i].classes) {
@@ -187,9 +193,10 @@ func (w *writer) fixed() []kernel.Chain {
 	return chains
 }
 
-// guard refuses what is not served at a VIP. A bound VIP is an address of the host, so a program that listens on all
-// addresses, such as sshd, would be reachable through it.
+// guard refuses what is not served at a VIP, but for health check node ports. A bound VIP is an address of the host, so
+// a program that listens on all addresses, such as sshd, would be reachable through it.
 func (w *writer) guard() (rules []string) {
+	rules = append(rules, "-p tcp -m set --match-set "+w.set(kernel.HealthCheckNodePort)+" dst -j ACCEPT")
 	if w.Config.VIPPing {
 		rules = append(rules, strings.TrimSuffix(w.Ping(), " ")+" -j ACCEPT")
 	}

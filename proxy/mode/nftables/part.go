@@ -32,6 +32,7 @@ var setTypes = map[kernel.SetName]kernel.SetType{
 	kernel.IPVSIPs:                kernel.HashIP,
 	kernel.LoopBack:               kernel.HashIPPortIP,
 	kernel.LoadBalancerSourceCIDR: kernel.HashIPPortNet,
+	kernel.HealthCheckNodePort:    kernel.BitmapPort,
 }
 
 // set returns the full name of a set.
