@@ -306,6 +306,9 @@ var nativeLimits = []struct{ why, tests string }{
 		TestKubeProxyFindsItsSetsInOurs
 		TestSetsWithATimeoutAreReplaced
 		TestSetOfAnotherTypeThatAForeignRuleHoldsIsWaitedFor`},
+	{"compares rules with the words of iptables-save", `
+		TestNamesOfTheConfiguration
+		TestConfigurationReloads`},
 	{"reads the counters of iptables' rules, which ours do not have in nftables", `
 		TestIdleChecksLoseNobodyAllowed`},
 	{"edits ipsets and rules of iptables by hand: package nft tests the same edits", `
