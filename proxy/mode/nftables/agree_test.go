@@ -55,11 +55,13 @@ func TestModesAgree(t *testing.T) {
 	})
 }
 
-// disputed reports whether two services have a packet's port as node port, which no valid table has.
+// disputed reports whether two services have a packet's port as node port, or one that and the other the address. There
+// mode iptables goes on to the second one if the first has no endpoint for the packet.
 func disputed(f *frontend.Frontends, p packet.Packet) bool {
 	services := map[int32]bool{}
 	for _, x := range f.Fronts {
-		if x.Traits.Has(frontend.NodePort) && x.Key.Port == p.Dst.Port() && x.Key.Proto == p.Proto {
+		if x.Key.Port == p.Dst.Port() && x.Key.Proto == p.Proto &&
+			(x.Traits.Has(frontend.NodePort) || x.Key.Addr == p.Dst.Addr()) {
 			services[x.Service] = true
 		}
 	}
