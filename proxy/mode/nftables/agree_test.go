@@ -55,17 +55,17 @@ func TestModesAgree(t *testing.T) {
 	})
 }
 
-// disputed reports whether two services have a packet's port as node port, or one that and the other the address. There
-// mode iptables goes on to the second one if the first has no endpoint for the packet.
+// disputed reports whether two service ports have a packet's port as node port, or one that and the other the address.
+// There mode iptables goes on to the second one if the first has no endpoint for the packet.
 func disputed(f *frontend.Frontends, p packet.Packet) bool {
-	services := map[int32]bool{}
+	ports := map[[2]int]bool{}
 	for _, x := range f.Fronts {
 		if x.Key.Port == p.Dst.Port() && x.Key.Proto == p.Proto &&
 			(x.Traits.Has(frontend.NodePort) || x.Key.Addr == p.Dst.Addr()) {
-			services[x.Service] = true
+			ports[[2]int{int(x.Service), int(x.Port)}] = true
 		}
 	}
-	return len(services) > 1
+	return len(ports) > 1
 }
 
 func agree(f *frontend.Frontends, p packet.Packet, got, want packet.Verdict) bool {
