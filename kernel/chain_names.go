@@ -88,12 +88,7 @@ func (n Names) Balancer(class string) string { return n.Prefix + "-" + balancer 
 
 const balancer = "LB-"
 
-// IsBalancer reports whether a chain is one that Balancer names.
-func (n Names) IsBalancer(name string) bool {
-	rest, ok := n.cutPrefix(name)
-	return ok && isBalancer(rest)
-}
-
+// isBalancer reports whether Balancer named a chain, without prefix.
 func isBalancer(rest string) bool {
 	class, ok := strings.CutPrefix(rest, balancer)
 	return ok && class != "" && strings.Trim(class, base32+"0189-") == ""

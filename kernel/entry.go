@@ -92,9 +92,6 @@ func (e *Entry) portMember() string {
 	if e.Proto == FWMark {
 		proto = "255"
 	}
-	if !e.Addr.IsValid() {
-		return fmt.Sprintf("%s:%d", proto, e.Port)
-	}
 	return fmt.Sprintf("%s,%s:%d", e.Addr, proto, e.Port)
 }
 
@@ -123,12 +120,10 @@ func ParseMember(s string) (Entry, error) {
 	}
 	var e Entry
 	var err error
-	if !isMap || strings.Count(part[0], ":") != 1 { // an IPv6 address has at least two colons
-		if e.Addr, err = netip.ParseAddr(part[0]); err != nil || e.Addr.Zone() != "" {
-			return Entry{}, fmt.Errorf("member %q: want an address first", s)
-		}
-		part = part[1:]
+	if e.Addr, err = netip.ParseAddr(part[0]); err != nil || e.Addr.Zone() != "" {
+		return Entry{}, fmt.Errorf("member %q: want an address first", s)
 	}
+	part = part[1:]
 	if len(part) == 0 && !isMap {
 		return e, nil
 	}

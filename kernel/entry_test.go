@@ -48,11 +48,7 @@ func TestMapEntries(t *testing.T) {
 	}
 }
 
-// drawAddr draws no address for a node port.
 func drawAddr(t *rapid.T) netip.Addr {
-	if rapid.Bool().Draw(t, "node port") {
-		return netip.Addr{}
-	}
 	return rapid.SampledFrom([]netip.Addr{
 		netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00::"), netip.MustParseAddr("::1"),
 	}).Draw(t, "address")
@@ -62,7 +58,7 @@ func TestMembersThatDoNotParse(t *testing.T) {
 	for _, s := range []string{
 		"10.96.0.1 : goto X", "10.96.0.1,tcp:80 : goto ", "10.96.0.1,tcp:80 : drop", "10.96.0.1,tcp:80 : 10.2.0.1:80",
 		"10.96.0.1,tcp:80,slot:1 : goto X", "10.96.0.1,tcp:80,slot:x : 10.2.0.1:80", "10.96.0.1,tcp:80,slot:1 : 10.2.0.1:0",
-		"tcp:80", "tcp:80 : goto A B", ":", " : ", "10.96.0.1,tcp:80,slot:1",
+		"tcp:80", "tcp:80 : goto A B", ":", " : ", "10.96.0.1,tcp:80,slot:1", "tcp:80 : goto A",
 	} {
 		if e, err := ParseMember(s); err == nil {
 			t.Errorf("%q is read as %v", s, e)

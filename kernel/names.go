@@ -28,8 +28,6 @@ const (
 	// Maps, of nftables alone: to a chain, and with a slot to an endpoint.
 	MapIPPort     SetType = "map:ip,port"
 	MapIPPortSlot SetType = "map:ip,port,slot"
-	MapPort       SetType = "map:port"
-	MapPortSlot   SetType = "map:port,slot"
 )
 
 // IsMap reports whether entries of the type have values.
@@ -65,11 +63,9 @@ const (
 	IPVSIPs                SetName = "IPVS-IPS"
 	VirtualServer          SetName = "VIRTUAL-SERVER" // ownership: every virtual server that svcproxy made
 
-	// The maps of mode nftables: of addresses and ports that are served, of their endpoints, and the same for node ports.
-	Frontends     SetName = "FRONTENDS"
-	Slots         SetName = "SLOTS"
-	NodePorts     SetName = "NODE-PORTS"
-	NodePortSlots SetName = "NODE-PORT-SLOTS"
+	// The maps of mode nftables: of addresses and ports that are served, and of their endpoints.
+	Frontends SetName = "FRONTENDS"
+	Slots     SetName = "SLOTS"
 
 	// Those of earlier versions, which left some services out of connection tracking.
 	untracked        SetName = "UNTRACKED"
@@ -120,8 +116,6 @@ var SetSpecs = []SetSpec{
 var MapSpecs = []SetSpec{
 	{Name: Frontends, Type: MapIPPort, Opens: true},
 	{Name: Slots, Type: MapIPPortSlot},
-	{Name: NodePorts, Type: MapPort, Opens: true},
-	{Name: NodePortSlots, Type: MapPortSlot},
 }
 
 // maxSetName is IPSET_MAXNAMELEN without its NUL.

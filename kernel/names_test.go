@@ -68,7 +68,7 @@ func TestHashedChains(t *testing.T) {
 	for name, ours := range map[string]bool{
 		DefaultNames.Balancer("MR-3"): true, "KUBE-LB-": false, "KUBE-LB-x": false, "KUBE-LBS": false,
 	} {
-		if DefaultNames.OwnsChain("nat", name) != ours || DefaultNames.IsBalancer(name) != ours || DefaultNames.OwnsChain("filter", name) {
+		if DefaultNames.OwnsChain("nat", name) != ours || DefaultNames.OwnsChain("filter", name) {
 			t.Errorf("%s: want %v in table nat alone", name, ours)
 		}
 	}

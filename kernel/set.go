@@ -87,7 +87,7 @@ func (s *State) HasSet(name string) bool {
 // foreignType reports whether svcproxy has no sets of this type.
 func (s Set) foreignType() bool {
 	switch s.Type.Base() {
-	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort, MapIPPort, MapIPPortSlot, MapPort, MapPortSlot:
+	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort, MapIPPort, MapIPPortSlot:
 		return false
 	}
 	return true

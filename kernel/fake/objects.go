@@ -153,11 +153,6 @@ func fits(s kernel.Set, e kernel.Entry) bool {
 	if s.Type == kernel.BitmapPort {
 		return e == kernel.Entry{Set: e.Set, Port: e.Port}
 	}
-	if s.Type == kernel.MapPort || s.Type == kernel.MapPortSlot {
-		return !e.Addr.IsValid() && e.Proto != 0 && (e.Goto != "") == (s.Type == kernel.MapPort) &&
-			(e.ToPort != 0) == (s.Type == kernel.MapPortSlot) &&
-			(e.ToPort == 0 || e.Second.IsSingleIP() && kernel.FamilyOf(e.Second.Addr()) == s.Family)
-	}
 	if !e.Addr.IsValid() || kernel.FamilyOf(e.Addr) != s.Family {
 		return false
 	}

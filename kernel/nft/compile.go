@@ -220,7 +220,7 @@ func maskOf(bits, of int) []byte {
 
 // link matches the name of a device, or its beginning in front of a "+".
 func (c *compiler) link(key uint32, option, name string) error {
-	if len(name) >= unix.IFNAMSIZ {
+	if len(strings.TrimSuffix(name, "+")) >= unix.IFNAMSIZ {
 		return fmt.Errorf("device name %q", name)
 	}
 	value := make([]byte, unix.IFNAMSIZ)

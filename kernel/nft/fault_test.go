@@ -167,16 +167,21 @@ func TestForeignObjects(t *testing.T) {
 	if all := ops(t, table, s); len(all) > 0 {
 		t.Errorf("planned %v", all)
 	}
-	apply(t, table, kernel.State{})
-	list := kerneltest.Run(t, "nft", "list", "ruleset")
-	if !strings.Contains(list, "chain other") || !strings.Contains(list, "set more") || strings.Contains(list, "KUBE") {
-		t.Errorf("left:\n%s", list)
-	}
-	if err := table.Remove(kernel.IPv4); err != nil {
-		t.Error(err)
-	}
-	if there, err := table.Families(); there != nil || err != nil {
-		t.Errorf("there %v, %v", there, err)
+	for how, remove := range map[string]func() error{
+		"planned": func() error { apply(t, table, kernel.State{}); return nil },
+		"Remove":  func() error { return table.Remove(kernel.IPv4) },
+	} {
+		apply(t, table, s)
+		if err := remove(); err != nil {
+			t.Error(err)
+		}
+		list := kerneltest.Run(t, "nft", "list", "ruleset")
+		if !strings.Contains(list, "chain other") || !strings.Contains(list, "set more") || strings.Contains(list, "KUBE") {
+			t.Errorf("%s, left:\n%s", how, list)
+		}
+		if there, err := table.Families(); there != nil || err != nil {
+			t.Errorf("%s: there %v, %v", how, there, err)
+		}
 	}
 }
 

@@ -42,13 +42,12 @@ func (c *compiler) mapOf() (name, directions string, s shape, err error) {
 // slot is chosen:
 //
 //	--random N [--offset K]                                 by chance
-//	--turn N [--offset K]                                   in turn
 //	--hash src[/LEN][,sport] --mod N --seed S [--offset K]  by a hash of the client
 //
 // The slot gets into the key by the packet's priority, whose type is a class id. A number straight from numgen is an
 // integer, which has no length of its own: nft 1.0.2 aborts when it lists a concatenation with one. Of the fields of a
-// packet that nft can set and read again, the priority harms nothing: a forwarded packet of IPv4 gets another one
-// behind this hook, and only the first packet of a connection comes here.
+// packet that nft can set and read again, the priority harms least. Only the first packet of a connection comes here,
+// and a forwarded one of IPv4 gets another priority behind this hook. One of IPv6 or of the node itself keeps the slot.
 func (c *compiler) slot() error {
 	name, directions, shape, err := c.mapOf()
 	if err != nil {
@@ -64,9 +63,7 @@ func (c *compiler) slot() error {
 	var choice string
 	switch how {
 	case "--random":
-		choice, err = c.numgen(unix.NFT_NG_RANDOM, "numgen random")
-	case "--turn":
-		choice, err = c.numgen(unix.NFT_NG_INCREMENTAL, "numgen inc")
+		choice, err = c.random()
 	case "--hash":
 		choice, err = c.hash()
 	default:
@@ -88,16 +85,16 @@ func (c *compiler) slot() error {
 	return nil
 }
 
-// numgen puts a number into the first register.
-func (c *compiler) numgen(kind uint32, name string) (string, error) {
+// random puts a random slot into the first register.
+func (c *compiler) random() (string, error) {
 	n, err := c.number()
 	if err != nil {
 		return "", err
 	}
 	offset, text, err := c.offset()
-	c.add("numgen", num(unix.NFTA_NG_DREG, reg(0)), num(unix.NFTA_NG_MODULUS, n), num(unix.NFTA_NG_TYPE, kind),
+	c.add("numgen", num(unix.NFTA_NG_DREG, reg(0)), num(unix.NFTA_NG_MODULUS, n), num(unix.NFTA_NG_TYPE, unix.NFT_NG_RANDOM),
 		num(unix.NFTA_NG_OFFSET, offset))
-	return fmt.Sprintf("%s mod %d%s", name, n, text), err
+	return fmt.Sprintf("numgen random mod %d%s", n, text), err
 }
 
 // client is the first of the registers that a hash is made of.

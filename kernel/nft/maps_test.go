@@ -9,14 +9,9 @@ import (
 
 // mapState has each type of map, and each way to choose a slot.
 const mapState = `create KUBE-FRONTENDS map:ip,port family inet maxelem 4294967295
-create KUBE-NODE-PORT-SLOTS map:port,slot family inet maxelem 4294967295
-create KUBE-NODE-PORTS map:port family inet maxelem 4294967295
 create KUBE-SLOTS map:ip,port,slot family inet maxelem 4294967295
 add KUBE-FRONTENDS 10.96.0.1,tcp:80 : goto KUBE-LB-2
 add KUBE-FRONTENDS 10.96.0.1,udp:53 : goto KUBE-LB-H
-add KUBE-NODE-PORT-SLOTS sctp:30080,slot:0 : 10.2.0.1:8080
-add KUBE-NODE-PORT-SLOTS sctp:30080,slot:32768 : 10.2.0.1:8080
-add KUBE-NODE-PORTS sctp:30080 : goto KUBE-LB-N
 add KUBE-SLOTS 10.96.0.1,tcp:80,slot:0 : 10.2.0.1:8080
 add KUBE-SLOTS 10.96.0.1,tcp:80,slot:1 : 10.2.0.2:8080
 add KUBE-SLOTS 10.96.0.1,udp:53,slot:0 : 10.2.0.2:53
@@ -25,18 +20,13 @@ add KUBE-SLOTS 10.96.0.1,udp:53,slot:0 : 10.2.0.2:53
 :KUBE-LB-2 - [0:0]
 :KUBE-LB-A - [0:0]
 :KUBE-LB-H - [0:0]
-:KUBE-LB-N - [0:0]
-:KUBE-LB-NH - [0:0]
 :KUBE-LB-T - [0:0]
 :KUBE-SERVICES - [0:0]
 -A KUBE-LB-2 -j DNAT --map KUBE-SLOTS dst,dst --random 2
 -A KUBE-LB-A -j DNAT --map KUBE-SLOTS dst,dst --hash src/24 --mod 7 --seed 1 --offset 32768
 -A KUBE-LB-H -j DNAT --map KUBE-SLOTS dst,dst --hash src,sport --mod 251 --seed 7
--A KUBE-LB-N -j DNAT --map KUBE-NODE-PORT-SLOTS dst --random 1 --offset 32768
--A KUBE-LB-NH -j DNAT --map KUBE-NODE-PORT-SLOTS dst --hash src --mod 11 --seed 9
--A KUBE-LB-T -j DNAT --map KUBE-SLOTS dst,dst --turn 3
+-A KUBE-LB-T -j DNAT --map KUBE-SLOTS dst,dst --random 3
 -A KUBE-SERVICES -j VMAP --map KUBE-FRONTENDS dst,dst
--A KUBE-SERVICES -m addrtype --dst-type LOCAL -j VMAP --map KUBE-NODE-PORTS dst
 -A OUTPUT -j KUBE-SERVICES
 -A PREROUTING -j KUBE-SERVICES
 COMMIT
@@ -45,7 +35,7 @@ COMMIT
 // sixth is mapState for IPv6.
 func sixth() string {
 	s := strings.NewReplacer("family inet ", "family inet6 ", "KUBE-F", "KUBE-6-F", "KUBE-SLOTS", "KUBE-6-SLOTS",
-		"KUBE-NODE-PORT", "KUBE-6-NODE-PORT", "10.96.0.", "fd00:96::", "iptables", "ip6tables").Replace(mapState)
+		"10.96.0.", "fd00:96::", "iptables", "ip6tables").Replace(mapState)
 	for _, n := range []string{"1", "2"} {
 		s = strings.ReplaceAll(s, "10.2.0."+n+":", "[fd00:2::"+n+"]:")
 	}

@@ -37,9 +37,7 @@ var shapes = map[kernel.SetType]shape{
 	kernel.HashIPPortNet: {fields: []field{addrField, protoField, portField, secondField}, interval: true},
 	kernel.BitmapPort:    {fields: []field{portField}},
 	kernel.MapIPPort:     {fields: []field{addrField, protoField, portField}, verdict: true},
-	kernel.MapPort:       {fields: []field{protoField, portField}, verdict: true},
 	kernel.MapIPPortSlot: {fields: []field{addrField, protoField, portField, slotField}, to: endpoint},
-	kernel.MapPortSlot:   {fields: []field{protoField, portField, slotField}, to: endpoint},
 }
 
 var endpoint = []field{secondField, portField}

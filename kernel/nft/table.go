@@ -93,14 +93,22 @@ func (t *Table) generation() (id uint32, err error) {
 	return id, err
 }
 
-// Families returns those that have a table of ours.
+// Families returns those in which something of ours is in our table. A table of that name without any of our sets and
+// chains is another program's.
 func (t *Table) Families() (found []kernel.Family, err error) {
 	for _, f := range families {
 		there, err := t.present(f)
 		if err != nil {
 			return nil, err
 		}
-		if there {
+		if !there {
+			continue
+		}
+		ops, err := t.removal(f)
+		if err != nil {
+			return nil, err
+		}
+		if len(ops) > 0 {
 			found = append(found, f)
 		}
 	}
@@ -121,19 +129,41 @@ func (t *Table) present(f kernel.Family) (bool, error) {
 	return true, nil
 }
 
-// Remove removes our table of a family with all that is in it.
+// Remove removes our sets and chains of a family, and their table unless another program has something in it.
 func (t *Table) Remove(f kernel.Family) error {
-	t.forget()
-	b := new(nl.Batch)
-	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
-	begin(b, unix.NFT_MSG_DELTABLE, 0, f)
-	b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
-	b.End()
-	limit(b, unix.NFNL_MSG_BATCH_END)
-	if err := t.conn.Commit(b); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("removing table %s %s of nftables: %w", ip(f), t.names.Table(), err)
+	ops, err := t.removal(f)
+	if err != nil {
+		return err
+	}
+	for _, err := range t.Apply(ops) {
+		if err != nil && !errors.Is(err, ErrRefused) {
+			return fmt.Errorf("removing what is ours from table %s %s of nftables: %w", ip(f), t.names.Table(), err)
+		}
 	}
 	return nil
+}
+
+// removal returns the ops that remove all that is ours in a family.
+func (t *Table) removal(f kernel.Family) (ops []kernel.Op, err error) {
+	sets, _, err := t.ReadSets()
+	if err != nil {
+		return nil, err
+	}
+	chains, err := t.ReadChains()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		if s.Family == f {
+			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: s, Was: s})
+		}
+	}
+	for _, c := range chains {
+		if c.Family == f {
+			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: c, Was: c})
+		}
+	}
+	return ops, nil
 }
 
 var families = [...]kernel.Family{kernel.IPv4, kernel.IPv6}

@@ -35,7 +35,7 @@ func readSlots(name string, words []string) (s slots, err error) {
 			n, err = strconv.ParseUint(value, 0, 32)
 		}
 		switch option {
-		case "--random", "--turn", "--mod":
+		case "--random", "--mod":
 			s.n = int(n)
 		case "--offset":
 			s.first = int(n)

@@ -23,6 +23,7 @@
 //   - ACCEPT ends the way through our table alone, so nothing here opens health check node ports, or lets packets past
 //     another program's FORWARD rules.
 //   - Loopback addresses serve no node ports.
+//   - The first packet of a connection of IPv6, or of the node's own, has the number of its slot as priority.
 //
 // The package is pure; plan.Diff finds the way from what the kernel has to the state that State returns.
 package nftables
