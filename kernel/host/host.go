@@ -41,6 +41,8 @@ type Options struct {
 	Needs []kernel.Adapter
 	// Native: kernel/nft writes sets and chains, and neither kernel/ipset nor kernel/iptables.
 	Native bool
+	// KubeProxyTables: a reading also has the tables of kube-proxy's mode nftables, as if they were ours.
+	KubeProxyTables bool
 	// Dialer makes the netlink sockets, plain ones if it is nil.
 	Dialer *nl.Dialer
 	// Relay serves the virtual servers instead of IPVS, in mode userspace. The caller
@@ -93,7 +95,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		k.sets, errs[1] = openSets(&o)
 		k.tables, errs[2] = openTables(ctx, &o)
 	}
-	k.other = &other{names: o.Names, dialer: o.Dialer, native: o.Native}
+	k.other = &other{names: o.Names, dialer: o.Dialer, native: o.Native, kubeProxy: o.KubeProxyTables}
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		k.noDevice, errs[3] = noDevice(&o, k.links.Available())
 	}

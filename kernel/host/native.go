@@ -59,6 +59,14 @@ func openNative(ctx context.Context, o *Options) (sets, tables, error) {
 	return nativeSets{t}, nativeTables{others, t}, nil
 }
 
+// Text is the text of a plan for this kernel.
+func (k *Kernel) Text(p kernel.Plan) string {
+	if k.o.Native {
+		return NativeText(p, k.o.Names)
+	}
+	return p.String()
+}
+
 // NativeText is the text of a plan with sets, entries and chains in the words of nft.
 func NativeText(p kernel.Plan, names kernel.Names) string {
 	return p.Text(func(b *strings.Builder, o kernel.Op) {
@@ -78,8 +86,10 @@ type other struct {
 	names  kernel.Names
 	dialer *nl.Dialer
 	native bool // the tables of kernel/nft are written
-	sets   *ipset.Sets
-	table  *nft.Table
+	// kubeProxy: see Options.KubeProxyTables.
+	kubeProxy bool
+	sets      *ipset.Sets
+	table     *nft.Table
 }
 
 // read adds it to a reading that has the other chains.
@@ -88,6 +98,9 @@ func (t *other) read(o *kernel.Observed) (err error) {
 		err = t.readSets(o)
 	} else {
 		err = t.readTable(o)
+	}
+	if err == nil && t.kubeProxy {
+		err = t.readKubeProxy(o)
 	}
 	if err != nil {
 		return fmt.Errorf("looking for objects in the other back end: %w", err)
@@ -116,18 +129,39 @@ func (t *other) readSets(o *kernel.Observed) (err error) {
 	return nil
 }
 
-func (t *other) readTable(o *kernel.Observed) (err error) {
-	if t.table == nil {
-		if !moduleLoaded("nf_tables") {
-			return nil
-		}
+// openTable reports whether there may be tables.
+func (t *other) openTable() (there bool, err error) {
+	if t.table == nil && moduleLoaded("nf_tables") {
 		var missing *kernel.MissingError
 		if t.table, err = nft.Open(t.dialer, t.names); errors.As(err, &missing) {
-			return nil
+			t.table, err = nil, nil
 		}
+	}
+	return t.table != nil, err
+}
+
+// kubeProxyTable is the table of kube-proxy's mode nftables in each family.
+const kubeProxyTable = "kube-proxy"
+
+func (t *other) readKubeProxy(o *kernel.Observed) error {
+	if there, err := t.openTable(); !there {
+		return err
+	}
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		there, err := t.table.Has(f, kubeProxyTable)
 		if err != nil {
 			return err
 		}
+		if there {
+			o.Others = append(o.Others, kernel.OtherTable(f, kubeProxyTable))
+		}
+	}
+	return nil
+}
+
+func (t *other) readTable(o *kernel.Observed) error {
+	if there, err := t.openTable(); !there {
+		return err
 	}
 	families, err := t.table.Families()
 	if err != nil || len(families) == 0 {
@@ -146,6 +180,8 @@ func (t *other) remove(c kernel.OtherChain) error {
 	case c.Backend == kernel.BackendIPSet && t.sets != nil:
 		s := kernel.Set{Name: c.Name, Family: c.Family}
 		return errors.Join(t.sets.Apply([]kernel.Op{{Verb: kernel.Remove, Object: s, Was: s}})...)
+	case c.Backend == kernel.BackendNative && t.table != nil && c.Name == kubeProxyTable:
+		return t.table.RemoveWhole(c.Family, c.Name)
 	case c.Backend == kernel.BackendNative && t.table != nil:
 		return t.table.Remove(c.Family)
 	}

@@ -144,3 +144,26 @@ func TestTrials(t *testing.T) {
 		unchanged(t, k, kernel.State{})
 	}
 }
+
+// The tables of kube-proxy's mode nftables go only if that is asked for, and others' never.
+func TestKubeProxysTables(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("nft"))
+	kerneltest.NewNamespace(t)
+	kerneltest.Run(t, "nft", "add table ip kube-proxy; add chain ip kube-proxy services; add table ip6 kube-proxy; "+
+		"add table ip svcproxy; add chain ip svcproxy mine")
+	for _, native := range []bool{false, true} {
+		sync(t, openRules(t, native), kernel.State{})
+	}
+	before := kerneltest.Run(t, "nft", "list", "ruleset")
+	k, err := host.Open(t.Context(), host.Options{Names: kernel.DefaultNames, StateDir: t.TempDir(), Needs: []kernel.Adapter{},
+		KubeProxyTables: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	sync(t, k, kernel.State{})
+	after := kerneltest.Run(t, "nft", "list", "ruleset")
+	if strings.Count(before, "table ip") != 3 || strings.Count(after, "table ip") != 1 || !strings.Contains(after, "chain mine") {
+		t.Errorf("before\n%s\nafter\n%s", before, after)
+	}
+}

@@ -115,16 +115,19 @@ func (t *Table) Families() (found []kernel.Family, err error) {
 	return found, nil
 }
 
-func (t *Table) present(f kernel.Family) (bool, error) {
+func (t *Table) present(f kernel.Family) (bool, error) { return t.Has(f, t.names.Table()) }
+
+// Has reports whether a table is there.
+func (t *Table) Has(f kernel.Family, name string) (bool, error) {
 	b := t.ask(unix.NFT_MSG_GETTABLE, uint8(f))
-	b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
+	b.Text(unix.NFTA_TABLE_NAME, name)
 	b.End()
 	err := t.conn.Get(b, func([]byte) error { return nil })
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for table %s of nftables: %w", t.names.Table(), err)
+		return false, fmt.Errorf("looking for table %s of nftables: %w", name, err)
 	}
 	return true, nil
 }
@@ -139,6 +142,21 @@ func (t *Table) Remove(f kernel.Family) error {
 		if err != nil && !errors.Is(err, ErrRefused) {
 			return fmt.Errorf("removing what is ours from table %s %s of nftables: %w", ip(f), t.names.Table(), err)
 		}
+	}
+	return nil
+}
+
+// RemoveWhole removes a table of any name with all that is in it.
+func (t *Table) RemoveWhole(f kernel.Family, name string) error {
+	t.forget()
+	b := new(nl.Batch)
+	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
+	begin(b, unix.NFT_MSG_DELTABLE, 0, f)
+	b.Text(unix.NFTA_TABLE_NAME, name)
+	b.End()
+	limit(b, unix.NFNL_MSG_BATCH_END)
+	if err := t.conn.Commit(b); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("removing table %s %s of nftables: %w", ip(f), name, err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ keepalived. While kube-proxy serves the node in mode ipvs, nothing is removed.`,
 func (c *cleanupCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
-	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove virtual servers and rules that kube-proxy left behind")
+	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove virtual servers and rules that kube-proxy left, and its tables of nftables")
 }
 
 func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
@@ -91,6 +91,7 @@ func lock() (*host.Lock, error) {
 // clean removes what svcproxy made from the kernel, but for what is to stay.
 func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy.Kept) error {
 	names := c.lastNames(s)
+	s.KubeProxyTables = c.leftovers
 	k, err := s.Open(ctx, names)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay},
 		func(p kernel.Plan) error {
 			done = p.Past()
-			return c.show(p)
+			return c.show(p, k.Text)
 		}); err != nil || c.dryRun {
 		return errors.Join(withdrawn, err)
 	}
@@ -125,12 +126,12 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 	return errors.Join(withdrawn, host.ForgetRecord(s.Config.StateDir), host.ForgetNames(s.Config.StateDir))
 }
 
-// show prints the plan; without --dry-run its summary follows when it was carried out.
-func (c *cleanupCommand) show(p kernel.Plan) error {
+// show prints the plan as text has it; without --dry-run its summary follows when it was carried out.
+func (c *cleanupCommand) show(p kernel.Plan, text func(kernel.Plan) string) error {
 	if c.dryRun || c.output == "json" {
-		return c.print(p, p.String())
+		return c.print(p, text(p))
 	}
-	_, err := io.WriteString(c.Out, strings.TrimSuffix(p.String(), p.Summary()+"\n"))
+	_, err := io.WriteString(c.Out, strings.TrimSuffix(text(p), p.Summary()+"\n"))
 	return err
 }
 

@@ -215,7 +215,7 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.K
 	k, err := host.Open(ctx, host.Options{
 		Names: names, NodeName: s.Node(), Zone: s.Config.Node.Zone,
 		StateDir: s.Config.StateDir, Keeper: s.keeper, Sysctls: m.Sysctls(), Restored: allSysctls(), Needs: m.Needs(),
-		Native: m.native, Tables: s.Tables, Relay: s.relay,
+		Native: m.native, KubeProxyTables: s.KubeProxyTables, Tables: s.Tables, Relay: s.relay,
 	})
 	if err != nil {
 		return nil, err

@@ -39,6 +39,8 @@ type Setup struct {
 
 	// Writes: Open may try rules in the kernel to see whether a mode can be used.
 	Writes bool
+	// KubeProxyTables: see host.Options.
+	KubeProxyTables bool
 	// Fallbacks are the modes that Open could not use.
 	Fallbacks []status.Fallback
 	used      mode.Mode // of Open; nil before
