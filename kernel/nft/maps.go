@@ -92,8 +92,8 @@ func (c *compiler) random() (string, error) {
 		return "", err
 	}
 	offset, text, err := c.offset()
-	c.add("numgen", num(unix.NFTA_NG_DREG, reg(0)), num(unix.NFTA_NG_MODULUS, n), num(unix.NFTA_NG_TYPE, unix.NFT_NG_RANDOM),
-		num(unix.NFTA_NG_OFFSET, offset))
+	c.add("numgen", num(unix.NFTA_NG_DREG, reg(0)), num(unix.NFTA_NG_MODULUS, n),
+		num(unix.NFTA_NG_TYPE, unix.NFT_NG_RANDOM), num(unix.NFTA_NG_OFFSET, offset))
 	return fmt.Sprintf("numgen random mod %d%s", n, text), err
 }
 
