@@ -46,7 +46,7 @@ keepalived. While kube-proxy serves the node in mode ipvs, nothing is removed.`,
 func (c *cleanupCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be removed, and remove nothing")
-	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove what kube-proxy left: virtual servers, rules, tables of nftables")
+	fs.BoolVar(&c.leftovers, "leftovers", false, "also remove virtual servers, rules and tables that kube-proxy left")
 }
 
 func (c *cleanupCommand) run(ctx context.Context, _ []string) error {

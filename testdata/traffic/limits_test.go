@@ -44,6 +44,7 @@ func TestConntrackDropsAreSaid(t *testing.T) {
 	n.stands(t, "conntrackFull", false)
 
 	t.Run("no port", func(t *testing.T) {
+		n.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1") // mode userspace does not set it
 		rule := func(how string) {
 			words := how + " POSTROUTING -t nat -p tcp -d 10.2.1.10 --dport 7000 -j MASQUERADE --to-ports 40000"
 			n.tool(t, "iptables", strings.Fields(words)...)

@@ -78,6 +78,8 @@ func limitOf(test string) (modes []string, why string) {
 var limits = []struct{ modes, why, tests string }{
 	{"ipvs iptables userspace", "wants affinity remembered, and mode nftables computes it", `
 		TestAffinityOfAClientWhoseBackendDrains`},
+	{"ipvs iptables userspace", "runs an earlier version, which has no mode nftables", `
+		TestUpgradeAndBackUnderTraffic`},
 	{"ipvs iptables", "is about the back ends of iptables", `
 		TestBackEndChangesUnderTraffic
 		TestOldBackEndServesNobody
