@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -118,6 +119,66 @@ func TestRoomDependsOnTheMode(t *testing.T) {
 	}
 }
 
+// Mode nftables has an entry for each slot of each front, many of them where a hash chooses, and few source ranges.
+func TestRoomOfModeNFTables(t *testing.T) {
+	sticky := sized("sticky", 1, 9000, 20)
+	sticky.Affinity, sticky.AffinityTimeout = sources.AffinityClientIP, time.Hour
+	plain := sized("plain", 2, 9000, 20)
+	weighted := sized("weighted", 3, 9000, 60)
+	for i := range weighted.Endpoints {
+		weighted.Endpoints[i].Weight = uint32(1 + i)
+	}
+	one := sized("one", 4, 9000, 1)
+	one.Affinity, one.AffinityTimeout = sources.AffinityClientIP, time.Hour
+	ranged := sized("ranged", 5, 300, 1)
+	ranged.Type, ranged.ExternalIPs = sources.LoadBalancer, nil
+	ranged.LoadBalancerIPs = []sources.VIP{{Addr: netip.MustParseAddr("10.97.0.1")}}
+	for i := range 100 {
+		ranged.SourceRanges = append(ranged.SourceRanges, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 3, 0, byte(i)}), 32))
+	}
+	for _, c := range []struct {
+		service         sources.Service
+		scheduler, want string
+	}{
+		{sticky, "", "1 VIP x 9000 ports x 20 endpoints by a hash are 4608000 slots of mode nftables, and at most 2000000 are " +
+			`served: without session affinity and schedulers "sh" and "mh" an endpoint takes one; mode ipvs needs none`},
+		{plain, "", ""},
+		{plain, "mh", "20 endpoints by a hash are 4608000 slots"},
+		{weighted, "", "60 endpoints by weight are 2700000 slots of mode nftables, and at most 2000000 are served: equal weights"},
+		{one, "mh", ""},
+		{ranged, "", "1 VIP x 300 ports x 100 ranges are 30000 rules for source ranges, and at most 20000 are served"},
+	} {
+		table := together(c.service)
+		if problems := sources.Validate(table); len(problems) > 0 {
+			t.Errorf("%s is no error of the file: %v", c.service.Name, problems)
+		}
+		for _, mode := range sources.Modes() {
+			merged, problems := sources.Merge(sources.HostFacts{Mode: mode, Scheduler: c.scheduler}, table)
+			switch {
+			case mode == sources.ModeIPTables:
+			case mode != sources.ModeNFTables || c.want == "":
+				if merged.Services.Len() != 1 {
+					t.Errorf("mode %s leaves out %v", mode, problems)
+				}
+			case merged.Services.Len() != 0 || !strings.Contains(fmt.Sprint(problems), c.want):
+				t.Errorf("%s with scheduler %q: %v\nwant %s", c.service.Name, c.scheduler, problems, c.want)
+			}
+		}
+	}
+}
+
+// Each endpoint has 16 slots, whatever fronts there are, and no more where there are many.
+func TestHashSlots(t *testing.T) {
+	for _, c := range []struct{ endpoints, fronts, want int }{
+		{0, 1, 0}, {1, 250_000, 1}, {2, 1, 128}, {8, 256, 128}, {8, 257, 128}, {2, 1000, 32}, {9, 1, 512}, {32, 1000, 512},
+		{33, 1, 4096}, {33, 1000, 1024}, {257, 1, 32768}, {257, 1000, 8192}, {100_000, 10, 32768},
+	} {
+		if got := sources.HashSlots(c.endpoints, c.fronts); got != c.want {
+			t.Errorf("%d endpoints at %d fronts: %d slots, want %d", c.endpoints, c.fronts, got, c.want)
+		}
+	}
+}
+
 // Services of an API server are left out alone, with a warning.
 func TestTooMuchFromAnAPIServer(t *testing.T) {
 	huge := sized("huge", 1, 1001, 1000)
@@ -155,7 +216,7 @@ func TestSizeIsWhatIsServed(t *testing.T) {
 				}
 			}
 			got := sources.SizeOf(s)
-			if got.Guards, got.Probes = 0, 0; got != want {
+			if got.Guards, got.Probes, got.Slots, got.HashSlots = 0, 0, 0, 0; got != want {
 				t.Fatalf("%+v comes to %+v, not to %+v", s, want, got)
 			}
 		}

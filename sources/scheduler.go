@@ -128,7 +128,7 @@ func ParseSchedulerFlag(word string) (f SchedulerFlags, scheduler string, err er
 
 // schedulerFlags applies the rules about scheduler flags and one-packet scheduling.
 func (v *validation) schedulerFlags(s *Service) {
-	if s.SchedulerFlags != 0 && s.Scheduler != "sh" && s.Scheduler != "mh" {
+	if s.SchedulerFlags != 0 && !hashesClients(s.Scheduler) {
 		v.refuse(s, `schedulerFlags need scheduler = "sh" or "mh": no other has flags`)
 	}
 	if s.OnePacket && !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol == UDP }) {
@@ -138,7 +138,7 @@ func (v *validation) schedulerFlags(s *Service) {
 
 // schedulerFlags warns of flags with which clients are refused, and of what the mode does not have.
 func (j *judgement) schedulerFlags(s *Service) {
-	if s.SchedulerFlags != 0 && s.SchedulerFlags&FlagFallback == 0 && (s.Scheduler == "sh" || s.Scheduler == "mh") {
+	if s.SchedulerFlags != 0 && s.SchedulerFlags&FlagFallback == 0 && hashesClients(s.Scheduler) {
 		j.doubt(s, "schedulerFlags without %q: clients of an endpoint that drains, is down or is full are refused",
 			s.Scheduler+"-fallback")
 	}

@@ -12,6 +12,9 @@ type Size struct {
 	Reals    int // real servers: the endpoints of each virtual server
 	Guards   int // VIPs times ports times loadBalancerSourceRanges
 	Probes   int // endpoints with a health check, times the ports that it asks
+
+	// Entries of the map of endpoints in mode nftables, and where the default scheduler is sh or mh.
+	Slots, HashSlots int
 }
 
 // MostPorts and MostEndpoints are how many of each a service may have. Frontends number ports with 15 bits.
@@ -31,18 +34,35 @@ func TooManyPorts(n int) string {
 // Most is the size of the largest table that is served, in all services together, and of the largest file. A real
 // server takes 300 bytes of svcproxy's memory and as much of the kernel's, so these are some 600 MB. 25,000 targets of
 // health checks every 5 s take a tenth of a processor (svcproxy-limits(7)), so 250,000 take one.
-var Most = Size{Virtuals: 250_000, Reals: 1_000_000, Guards: 1_000_000, Probes: 250_000}
+var Most = Size{Virtuals: 250_000, Reals: 1_000_000, Guards: 1_000_000, Probes: 250_000, Slots: noLimit,
+	HashSlots: noLimit}
 
 // mostRules is Most for mode iptables, where each real server and virtual server is a rule. The kernel takes
 // 50,000 rules a second, and one change of rules at a time.
-var mostRules = Size{Virtuals: 20_000, Reals: 100_000, Guards: 100_000, Probes: Most.Probes}
+var mostRules = Size{Virtuals: 20_000, Reals: 100_000, Guards: 100_000, Probes: Most.Probes,
+	Slots: noLimit, HashSlots: noLimit}
+
+// mostSlots is how many slots mode nftables has room for: one takes 110 bytes of svcproxy's memory and 100 of the
+// kernel's. mostIntervals bounds its source ranges: the kernel takes quadratic time to remove some of them, in which
+// no rules of nftables can be changed (Linux 6.18: 5,000 take 0.8 s, 20,000 take 7 s).
+const (
+	mostSlots     = 2_000_000
+	mostIntervals = 20_000
+)
 
 // most returns the size of the largest table that the node serves.
 func (h *HostFacts) most() Size {
-	if h.Mode == ModeIPTables {
+	most := Most
+	switch {
+	case h.Mode == ModeIPTables:
 		return mostRules
+	case h.Mode != ModeNFTables:
+	case hashesClients(h.Scheduler):
+		most.Guards, most.HashSlots = mostIntervals, mostSlots
+	default:
+		most.Guards, most.Slots = mostIntervals, mostSlots
 	}
-	return Most
+	return most
 }
 
 // Shape has the numbers that a Size is computed from.
@@ -54,7 +74,14 @@ type Shape struct {
 	Guarded                int // load balancer IPs, which these guard
 	Mark                   bool
 	Probed, ProbesPorts    bool // endpoints have a health check; it asks each port
+
+	hashes         hashes
+	parts4, parts6 int  // of the endpoints' weights
+	local          bool // external traffic has policy Local
 }
+
+// Fronts returns how many addresses and ports a service has. A node port is one, at any number of node addresses.
+func (h Shape) Fronts() int { return (h.VIPs4+h.VIPs6)*h.Ports + h.NodePorts }
 
 // ShapeOf returns the shape of a service.
 func ShapeOf(s *Service) Shape {
@@ -82,6 +109,9 @@ func ShapeOf(s *Service) Shape {
 	h.Endpoints4 = sort.Search(len(s.Endpoints), func(i int) bool { return !s.Endpoints[i].Addr.Is4() })
 	h.Endpoints6 = len(s.Endpoints) - h.Endpoints4
 	h.Probed, h.ProbesPorts = s.HealthCheck.probes()
+	weight := func(e *Endpoint) uint32 { return e.Weight }
+	h.parts4, h.parts6 = Parts(s.Endpoints[:h.Endpoints4], weight), Parts(s.Endpoints[h.Endpoints4:], weight)
+	h.hashes, h.local = hashesOf(s), s.ExternalTrafficPolicy == Local
 	return h
 }
 
@@ -99,12 +129,14 @@ func (h Shape) Size() Size {
 		return Size{Virtuals: 2, Reals: h.Endpoints4 + h.Endpoints6, Probes: h.probes()}
 	}
 	of4, of6 := h.VIPs4*h.Ports, h.VIPs6*h.Ports
-	return Size{
-		Virtuals: of4 + of6 + h.NodePorts,
+	z := Size{
+		Virtuals: h.Fronts(),
 		Reals:    of4*h.Endpoints4 + of6*h.Endpoints6 + h.NodePorts*(h.Endpoints4+h.Endpoints6),
 		Guards:   h.Guarded * h.Ports * h.Ranges,
 		Probes:   h.probes(),
 	}
+	z.HashSlots, z.Slots = h.slots()
+	return z
 }
 
 func (h Shape) probes() int {
@@ -122,25 +154,39 @@ func (h Shape) probes() int {
 func SizeOf(s *Service) Size { return ShapeOf(s).Size() }
 
 // Plus returns the sum of two sizes.
-func (z Size) Plus(o Size) Size {
-	return Size{z.Virtuals + o.Virtuals, z.Reals + o.Reals, z.Guards + o.Guards, z.Probes + o.Probes}
-}
+func (z Size) Plus(o Size) Size { return z.plus(o, 1) }
 
 // minus returns the difference of two sizes.
-func (z Size) minus(o Size) Size {
-	return Size{z.Virtuals - o.Virtuals, z.Reals - o.Reals, z.Guards - o.Guards, z.Probes - o.Probes}
+func (z Size) minus(o Size) Size { return z.plus(o, -1) }
+
+func (z Size) plus(o Size, times int) Size {
+	return Size{z.Virtuals + times*o.Virtuals, z.Reals + times*o.Reals, z.Guards + times*o.Guards,
+		z.Probes + times*o.Probes, z.Slots + times*o.Slots, z.HashSlots + times*o.HashSlots}
+}
+
+// numbers lists the numbers of a size.
+func (z Size) numbers() [6]int {
+	return [...]int{z.Virtuals, z.Reals, z.Guards, z.Probes, z.Slots, z.HashSlots}
 }
 
 // within reports whether no number is larger than that of another size.
 func (z Size) within(most Size) bool {
-	return z.Virtuals <= most.Virtuals && z.Reals <= most.Reals && z.Guards <= most.Guards && z.Probes <= most.Probes
+	limits := most.numbers()
+	for i, n := range z.numbers() {
+		if n > limits[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // share returns the largest part of another size's numbers, in millionths.
-func (z Size) share(most Size) int {
-	part := func(a, b int) int { return int(float64(a) / float64(b) * 1e6) }
-	return max(part(z.Virtuals, most.Virtuals), part(z.Reals, most.Reals), part(z.Guards, most.Guards),
-		part(z.Probes, most.Probes))
+func (z Size) share(most Size) (part int) {
+	limits := most.numbers()
+	for i, n := range z.numbers() {
+		part = max(part, int(float64(n)/float64(limits[i])*1e6))
+	}
+	return part
 }
 
 // Excess says why a service of this shape is too much where others come to a sum already: the product, the
@@ -148,6 +194,8 @@ func (z Size) share(most Size) int {
 func (h Shape) Excess(others, most Size) string {
 	own := h.Size()
 	sum := others.Plus(own)
+	slots, lessSlots := h.perSlots(h.hashes == always)
+	hashed, lessHashed := h.perSlots(h.hashes != never)
 	for _, x := range []struct {
 		what           string
 		own, sum, most int
@@ -160,6 +208,8 @@ func (h Shape) Excess(others, most Size) string {
 			Count(h.Guarded, "VIP") + " x " + Count(h.Ports, "port") + " x " +
 				Count(h.Ranges, "range"), "give fewer and larger loadBalancerSourceRanges"},
 		{"probes", own.Probes, sum.Probes, most.Probes, h.asked(), h.lessProbes()},
+		{"slots of mode nftables", own.Slots, sum.Slots, most.Slots, slots, lessSlots},
+		{"slots of mode nftables", own.HashSlots, sum.HashSlots, most.HashSlots, hashed, lessHashed},
 	} {
 		switch {
 		case x.sum <= x.most:

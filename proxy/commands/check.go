@@ -133,7 +133,8 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 	if len(left) > 0 {
 		return s, sources.Table{}, &sources.RejectedError{Problems: left}
 	}
-	table, _ := sources.Merge(sources.HostFacts{Mode: facts.Mode}, tables...) // what the mode has room for
+	// What the mode has room for.
+	table, _ := sources.Merge(sources.HostFacts{Mode: facts.Mode, Scheduler: facts.Scheduler}, tables...)
 	c.unserved = new(sources.Merger).Merge(facts, nil, tables...).Awaits
 	c.warn(s.ModeDoubts(table, here)...)
 	if len(args) == 0 {

@@ -120,7 +120,7 @@ func (w *writer) chain(c class) kernel.Chain {
 // draw translates to the endpoint of a slot.
 func (w *writer) draw(choice string, slots, first int) string {
 	rule := "-j DNAT --map " + w.set(kernel.Slots) + " dst,dst "
-	if choice == "" {
+	if choice == "" || slots == 1 {
 		rule += "--random " + strconv.Itoa(slots)
 	} else {
 		rule += fmt.Sprintf("--hash %s --mod %d --seed %#x", choice, slots, seed)

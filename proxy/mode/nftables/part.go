@@ -7,6 +7,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // writer writes what one family needs.
@@ -56,6 +57,7 @@ func (w *writer) part(index int, fronts []int32) part {
 	if !slices.ContainsFunc(fronts, func(at int32) bool { return w.Frontends.Fronts[at].Key.Family() == w.Family }) {
 		return p.part // for the family that most services do not have
 	}
+	p.fronts = sources.ShapeOf(w.Frontends.Table.Services.At(index)).Fronts()
 	for _, port := range w.Ports(index, fronts) {
 		p.port(&port)
 	}
@@ -75,6 +77,7 @@ func (w *writer) part(index int, fronts []int32) part {
 type drafted struct {
 	*writer
 	part
+	fronts int // of the service, on any node
 }
 
 // port adds the frontends of a service port.
@@ -88,7 +91,7 @@ func (d *drafted) port(p *mode.Port) {
 	if choice != "" {
 		deal = hashed
 	}
-	all, here = deal(p.Cluster), deal(p.Local)
+	all, here = deal(p.Cluster, d.fronts), deal(p.Local, d.fronts)
 	for _, x := range p.ClusterIPs {
 		list, slots := p.Cluster, all
 		if p.Internal == kernel.ChainLocal {

@@ -47,7 +47,24 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("not all of it is ours:\n%s\nours:\n%s", s, kept.State)
 		}
 		everythingLeads(t, s, config.Names)
+		slotsFit(t, s, table, node, config)
 	})
+}
+
+// slotsFit checks that a service has no more slots than its size says, which is what bounds a table.
+func slotsFit(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node, c mode.Config) {
+	most := 0
+	for _, s := range table.Services.All() {
+		size := sources.SizeOf(s)
+		most += max(size.Slots, size.HashSlots) * len(n.Addrs) // of node ports
+	}
+	have := 0
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		have += len(s.Entries.Of(c.Names.Set(f, kernel.Slots)))
+	}
+	if have > most {
+		t.Fatalf("%d slots, and %d by the size of the table", have, most)
+	}
 }
 
 // everythingLeads checks that rules and maps lead to chains that exist, that something leads to each chain of ours, and

@@ -6,17 +6,16 @@ import (
 	"slices"
 
 	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
-// maxSlots is how many slots unequal weights may take, if there are not more endpoints than a quarter of it.
-const maxSlots = 256
-
 // localSlots is the number of the first slot of endpoints on this node. Half of the numbers come before it.
-const localSlots = 1 << 15
+const localSlots = sources.MostSlots
 
-// drawn returns the slots of a random choice, as indexes of endpoints: as many of each as its weight says.
-func drawn(list []mode.Endpoint) []int32 {
-	counts := counts(list)
+// drawn returns the slots of a random choice, as indexes of endpoints: as many of each as its weight says. The service
+// has so many fronts.
+func drawn(list []mode.Endpoint, fronts int) []int32 {
+	counts := counts(list, sources.WeightSlots(len(list), fronts))
 	var slots []int32
 	for i, n := range counts {
 		for range n {
@@ -27,21 +26,20 @@ func drawn(list []mode.Endpoint) []int32 {
 }
 
 // counts returns the number of slots of each endpoint: the weights, divided by their greatest common divisor. Where
-// these are too many, they are scaled down, with at least 1 for each.
-func counts(list []mode.Endpoint) []uint64 {
+// these are more than a limit, they are scaled down, with at least 1 for each.
+func counts(list []mode.Endpoint, most int) []uint64 {
 	if len(list) == 0 {
 		return nil
 	}
-	divisor, sum := uint64(0), uint64(0)
+	sum := uint64(0)
 	for _, e := range list {
-		divisor = gcd(divisor, uint64(e.Weight))
 		sum += uint64(e.Weight)
 	}
-	limit := uint64(min(max(maxSlots, 4*len(list)), localSlots))
+	limit, parts := uint64(most), uint64(sources.Parts(list, func(e *mode.Endpoint) uint32 { return e.Weight }))
 	n := make([]uint64, len(list))
-	if sum/divisor <= limit {
+	if parts <= limit {
 		for i, e := range list {
-			n[i] = uint64(e.Weight) / divisor
+			n[i] = uint64(e.Weight) * parts / sum
 		}
 		return n
 	}
@@ -70,17 +68,11 @@ func counts(list []mode.Endpoint) []uint64 {
 	return n
 }
 
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 // hashed returns the slots of a choice by the client's address, as indexes of endpoints. Each slot belongs to the
 // endpoint with the highest score there (rendezvous hashing), so nodes with equal endpoints agree, and if an endpoint
-// goes, only its own clients move. Of Maglev's table with as many slots, a third or more of the other clients do.
-func hashed(list []mode.Endpoint) []int32 {
+// goes, only its own clients move. Of Maglev's table with as many slots, a third or more of the other clients do. The
+// service has so many fronts.
+func hashed(list []mode.Endpoint, fronts int) []int32 {
 	if len(list) == 0 {
 		return nil
 	}
@@ -91,7 +83,7 @@ func hashed(list []mode.Endpoint) []int32 {
 		h.Write([]byte(e.At.String()))
 		names[i], equal = mixed(h.Sum64()), equal && e.Weight == list[0].Weight
 	}
-	slots := make([]int32, hashedSlots(len(list)))
+	slots := make([]int32, sources.HashSlots(len(list), fronts))
 	for slot := range slots {
 		salt := mixed(uint64(slot))
 		best, most, score := 0, uint64(0), 0.0
@@ -111,18 +103,6 @@ func hashed(list []mode.Endpoint) []int32 {
 		slots[slot] = int32(best)
 	}
 	return slots
-}
-
-// hashedSlots returns a number of slots: 16 or more for each endpoint, whose shares then differ by a quarter at most
-// (standard deviation). There are few such numbers, since clients move from one to the other.
-func hashedSlots(endpoints int) int {
-	switch {
-	case endpoints <= 32:
-		return 512
-	case endpoints <= 256:
-		return 4096
-	}
-	return localSlots
 }
 
 // mixed spreads the bits of a hash (splitmix64): those of similar addresses are alike.

@@ -43,14 +43,14 @@ func TestSharesAreWeights(t *testing.T) {
 		{nil, "[]"},
 	} {
 		list := endpoints(c.weights...)
-		if got := fmt.Sprint(shares(drawn(list), len(list))); got != c.want {
+		if got := fmt.Sprint(shares(drawn(list, 1), len(list))); got != c.want {
 			t.Errorf("weights %v: %s, want %s", c.weights, got, c.want)
 		}
 	}
 	list := endpoints(1, 2, 3)
-	for i, n := range shares(hashed(list), 3) {
-		if want := 512 * (i + 1) / 6; n < want*4/5 || n > want*6/5 {
-			t.Errorf("endpoint %d has %d of 512 slots, want about %d", i, n, want)
+	for i, n := range shares(hashed(list, 1), 3) {
+		if want := 128 * (i + 1) / 6; n < want*3/4 || n > want*5/4 {
+			t.Errorf("endpoint %d has %d of 128 slots, want about %d", i, n, want)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestSharesAreWeights(t *testing.T) {
 func TestDrawnSlots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		weights := rapid.SliceOfN(rapid.Uint32Range(1, 65535), 1, 600).Draw(t, "weights")
-		slots := drawn(endpoints(weights...))
+		slots := drawn(endpoints(weights...), 1)
 		sum := 0.0
 		for _, w := range weights {
 			sum += float64(w)
@@ -76,10 +76,10 @@ func TestDrawnSlots(t *testing.T) {
 // With any weights, an endpoint that goes takes no other's slots along.
 func TestHashedSlotsStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := endpoints(rapid.SliceOfN(rapid.Uint32Range(1, 5), 2, 4).Draw(t, "weights")...)
+		list := endpoints(rapid.SliceOfN(rapid.Uint32Range(1, 5), 3, 4).Draw(t, "weights")...)
 		gone := rapid.IntRange(0, len(list)-1).Draw(t, "gone")
 		rest := slices.Delete(slices.Clone(list), gone, gone+1)
-		before, after := hashed(list), hashed(rest)
+		before, after := hashed(list, 1), hashed(rest, 1)
 		for slot, of := range before {
 			if int(of) != gone && list[of].At != rest[after[slot]].At {
 				t.Fatalf("slot %d moves from %v to %v", slot, list[of], rest[after[slot]])
