@@ -57,8 +57,16 @@ func (c *Cleaning) virtuals(have *kernel.Observed, want *kernel.State) (why []st
 }
 
 // unguard returns the ops that come first: the rules, which go later, refuse new connections to a guarded VIP once the
-// entries of its services are gone.
-func (c *Cleaning) unguard(have *kernel.Observed) (ops []kernel.Op) {
+// entries of its services are gone. In mode nftables kube-proxy's rules of iptables, which stay, may come behind ours.
+func (c *Cleaning) unguard(have *kernel.Observed, want *kernel.State) (ops []kernel.Op) {
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		if len(want.Others) == 0 || !have.HasSet(have.Names.Set(f, kernel.Frontends)) {
+			continue
+		}
+		for _, guard := range have.Entries.Of(have.Names.Set(f, kernel.IPVSIPs)) {
+			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: guard})
+		}
+	}
 	for _, k := range c.Kept {
 		for _, key := range k.Keys {
 			a := key.Addr
@@ -108,7 +116,7 @@ func Clean(ctx context.Context, k Kernel, c Cleaning, planned func(kernel.Plan) 
 		}
 		stay := c.virtuals(&have, &want)
 		p, _ := plan.Diff(want, have, memory, kernel.Now{})
-		p.Ops = append(c.unguard(&have), p.Ops...)
+		p.Ops = append(c.unguard(&have, &want), p.Ops...)
 		p.Warnings = append(p.Warnings, stay...)
 		p.Warnings = append(p.Warnings, staying(&want)...)
 		// What the plan cannot remove is still ours.
