@@ -82,3 +82,6 @@ func Done(ops []Op, err error) []Op {
 // ErrUnknownOutcome marks an op that may or may not have been carried out: the
 // kernel's answer was lost. The next reading tells.
 var ErrUnknownOutcome = errors.New("outcome unknown, the kernel's answer was lost")
+
+// ErrNotDone marks an op that was not carried out because another op of its transaction was refused.
+var ErrNotDone = errors.New("not done, its transaction was refused")

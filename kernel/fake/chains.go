@@ -117,19 +117,26 @@ func lines(s string) []string {
 
 // check reports whether all sets and chains exist that rules name.
 func (k *Kernel) check() error {
-	for _, c := range k.state.Chains {
-		for _, rule := range lines(c.Rules) {
-			f := strings.Fields(rule)
-			for i, w := range f {
-				if (w == "--match-set" || w == "--map") && !k.state.HasSet(f[i+1]) {
-					return fmt.Errorf("set %s: %w", f[i+1], syscall.ENOENT)
-				}
+	for i := range k.state.Chains {
+		if err := k.checkChain(&k.state.Chains[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Kernel) checkChain(c *kernel.Chain) error {
+	for _, rule := range lines(c.Rules) {
+		f := strings.Fields(rule)
+		for i, w := range f {
+			if (w == "--match-set" || w == "--map") && !k.state.HasSet(f[i+1]) {
+				return fmt.Errorf("set %s: %w", f[i+1], syscall.ENOENT)
 			}
-			// Targets that the kernel has by itself, as ACCEPT, have no hyphen.
-			target := kernel.Target(rule)
-			if strings.Contains(target, "-") && k.find(kernel.Chain{Family: c.Family, Table: c.Table, Name: target}) == nil {
-				return fmt.Errorf("chain %s: %w", target, syscall.ENOENT)
-			}
+		}
+		// Targets that the kernel has by itself, as ACCEPT, have no hyphen.
+		target := kernel.Target(rule)
+		if strings.Contains(target, "-") && k.find(kernel.Chain{Family: c.Family, Table: c.Table, Name: target}) == nil {
+			return fmt.Errorf("chain %s: %w", target, syscall.ENOENT)
 		}
 	}
 	return nil

@@ -38,6 +38,8 @@ type Kernel struct {
 	Schedulers map[string]bool
 	// Fail, if set, is asked before each op; its error is the op's.
 	Fail func(kernel.Op) error
+	// Atomic: neighbouring ops on sets, entries and chains are one transaction, as with kernel/nft.
+	Atomic bool
 	// After, if set, is called with each op that was carried out.
 	After func(kernel.Op)
 
@@ -182,9 +184,16 @@ func (k *Kernel) Apply(ctx context.Context, p kernel.Plan) error {
 	k.done.Store(0)
 	k.of.Store(int64(len(p.Ops)))
 	defer k.of.Store(0)
-	return plan.Carry(p, k.names, oneRestore, func(ops []kernel.Op) []error {
+	together := oneRestore
+	if k.Atomic {
+		together = oneTransaction
+	}
+	return plan.Carry(p, k.names, together, func(ops []kernel.Op) []error {
 		defer k.activity.Add(1)
 		defer k.done.Add(int64(len(ops)))
+		if k.Atomic && inTransaction(ops[0].Object.Kind()) {
+			return k.transact(ops)
+		}
 		if ops[0].Object.Kind() == kernel.KindChain {
 			return k.restore(ops)
 		}

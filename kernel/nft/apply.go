@@ -12,9 +12,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// ErrRefused is the error of an op that is in one transaction with a refused one: neither was carried out.
-var ErrRefused = errors.New("not done, its transaction was refused")
-
 // Apply carries out all ops or none: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove) and kernel.Chain. The
 // result has one error for each op and is nil if all were carried out.
 //
@@ -26,7 +23,7 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 		t.wake()
 	}
 	errs := t.commit(ops)
-	i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, ErrRefused) })
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, kernel.ErrNotDone) })
 	switch {
 	case i < 0:
 	case errors.Is(errs[i], unix.ENOENT) && isEntry(ops[i], kernel.Remove):

@@ -232,7 +232,7 @@ func TestRefusal(t *testing.T) {
 				switch {
 				case err == nil:
 					t.Fatalf("message %d: %s is said to be done", at, all[i])
-				case !errors.Is(err, ErrRefused):
+				case !errors.Is(err, kernel.ErrNotDone):
 					refused++
 				}
 			}
@@ -270,7 +270,7 @@ func TestRefusedElement(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for i, err := range errs {
-		if i < 3 && errors.Is(err, ErrRefused) == (i == 1) {
+		if i < 3 && errors.Is(err, kernel.ErrNotDone) == (i == 1) {
 			t.Errorf("op %d: %v", i, err)
 		}
 	}

@@ -139,7 +139,7 @@ func (t *Table) Remove(f kernel.Family) error {
 		return err
 	}
 	for _, err := range t.Apply(ops) {
-		if err != nil && !errors.Is(err, ErrRefused) {
+		if err != nil && !errors.Is(err, kernel.ErrNotDone) {
 			return fmt.Errorf("removing what is ours from table %s %s of nftables: %w", ip(f), t.names.Table(), err)
 		}
 	}

@@ -39,12 +39,12 @@ type transaction struct {
 // span is the ops of a message: op, -1 for none, or n of elements.
 type span struct{ op, first, n int }
 
-// refuse gives an error to ops, and ErrRefused to all others. Without any it is the error of all.
+// refuse gives an error to ops, and kernel.ErrNotDone to all others. Without any it is the error of all.
 func (x *transaction) refuse(blamed []int32, err error) []error {
 	errs, other := make([]error, len(x.ops)), err
 	if len(blamed) > 0 {
 		first := x.ops[blamed[0]]
-		other = fmt.Errorf("%w: %s %s: %w", ErrRefused, first.Verb, first.Object, err)
+		other = fmt.Errorf("%w: %s %s: %w", kernel.ErrNotDone, first.Verb, first.Object, err)
 	}
 	for i := range errs {
 		errs[i] = other

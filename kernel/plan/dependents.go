@@ -26,8 +26,9 @@ type dependents struct {
 	unowned    map[kernel.VirtualKey]error // ownership entry or virtual server is missing
 	unserved   map[netip.Addr]error        // the address has no virtual server
 	unguarded  map[netip.Addr]error        // not in IPVS-IPS
-	unfiltered map[kernel.Family]error     // the chain that guards VIPs could not be created
-	unwritten  map[kernel.Family]error     // a chain could not be written
+	unfiltered map[kernel.Family]error     // a chain that guards VIPs could not be written
+	chains     failedChains
+	noSet      map[string]error            // the set could not be created
 	unchecked  map[kernel.Family]error     // the chains that hold source ranges could not be written
 	anybody    map[kernel.VirtualKey]error // its source ranges do not hold
 	slotless   map[kernel.VirtualKey]error // a slot of its map of endpoints is missing
@@ -39,28 +40,22 @@ type dependents struct {
 	failures   bool                        // any of these has an error
 }
 
-// note takes the results of neighbouring ops; errs is parallel to ops.
-func (d *dependents) note(ops []kernel.Op, errs []error) {
-	for i, err := range errs {
-		if err != nil {
-			d.failed(ops[i], err)
-			d.failures = true
-		}
-	}
-	if len(d.unserved) == 0 {
+// note takes the result of an op that was carried out, or was left out.
+func (d *dependents) note(o kernel.Op, err error) {
+	if err != nil {
+		d.failed(o, err)
+		d.failures = true
 		return
 	}
-	for i, err := range errs {
-		if err != nil || ops[i].Verb == kernel.Remove {
-			continue
-		}
-		switch v := ops[i].Object.(type) {
-		case kernel.Virtual:
-			delete(d.unserved, v.Key.Addr)
-		case kernel.Entry:
-			if v.Goto != "" {
-				delete(d.unserved, v.Addr)
-			}
+	if len(d.unserved) == 0 || o.Verb == kernel.Remove {
+		return
+	}
+	switch v := o.Object.(type) {
+	case kernel.Virtual:
+		delete(d.unserved, v.Key.Addr)
+	case kernel.Entry:
+		if v.Goto != "" {
+			delete(d.unserved, v.Addr)
 		}
 	}
 }
@@ -73,22 +68,21 @@ func (d *dependents) failed(o kernel.Op, err error) {
 		}
 	case kernel.Set:
 		if o.Verb == kernel.Add {
+			mark(&d.noSet, v.Name, err)
 			d.failedTemp(v.Name, err)
 			if d.Names.IsSet(v.Name, v.Family, kernel.VirtualServer) {
 				mark(&d.unmade, v.Family, err)
 			}
 		}
 	case kernel.Entry:
+		if was, ok := o.Was.(kernel.Entry); ok && was.Goto != "" {
+			d.chains.stays(chainOf(d.Names, was), err)
+		}
 		d.failedEntry(o.Verb, v, err)
 	case kernel.Chain:
-		// A chain that exists goes on guarding when changing it fails, unless it has a rule
-		// for each VIP.
-		if v.Table == "filter" && (o.Verb == kernel.Add || o.Verb == kernel.Change &&
-			d.Names.IsChain(v.Name, kernel.ChainVIPFilter)) {
+		d.chains.failed(o, err)
+		if d.guards(o) {
 			mark(&d.unfiltered, v.Family, err)
-		}
-		if o.Verb != kernel.Remove {
-			mark(&d.unwritten, v.Family, err)
 		}
 		if v.Table == "filter" && o.Verb != kernel.Remove && d.checksSources(v) {
 			mark(&d.unchecked, v.Family, err)
@@ -195,14 +189,21 @@ func (d *dependents) cause(o kernel.Op) error {
 		return d.unfilled[v.From] // rules would lose entries
 	case kernel.Set:
 		if o.Verb == kernel.Remove {
-			return d.needed(v)
+			return cmp.Or(d.needed(v), d.chains.inSets[v.Name])
 		}
 	case kernel.Chain:
 		if o.Verb == kernel.Remove || o.Verb == kernel.Change && d.Names.IsChain(v.Name, kernel.ChainVIPFilter) {
-			return anyOf(d.bound, v.Family, kernel.FamilyOf)
+			if err := anyOf(d.bound, v.Family, kernel.FamilyOf); err != nil {
+				return err
+			}
 		}
+		if o.Verb == kernel.Remove {
+			return d.chains.inUse[named(v)]
+		}
+		return d.lacks(v)
 	case kernel.OtherChain: // it serves meanwhile
-		return cmp.Or(d.unready[v.Family], d.unwritten[v.Family], anyOf(d.unbound, v.Family, kernel.FamilyOf))
+		return cmp.Or(d.unready[v.Family], anyOf(d.chains.unwritten, v.Family, familyOf),
+			anyOf(d.unbound, v.Family, kernel.FamilyOf))
 	case kernel.Entry:
 		return d.lostEntry(o.Verb, v)
 	case kernel.Virtual:
@@ -237,6 +238,8 @@ func (d *dependents) cause(o kernel.Op) error {
 func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 	family, spec, _ := d.Names.SetSpec(e.Set)
 	switch {
+	case verb != kernel.Remove && d.noSet[e.Set] != nil:
+		return d.noSet[e.Set]
 	case verb == kernel.Add && d.unmade[family] != nil:
 		// Without the ownership set, the next reading would take these entries for
 		// kube-proxy's, and treat other programs' virtual servers under the same numbers
@@ -250,7 +253,7 @@ func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 		// Nothing here says which of them have source ranges: all wait for the chains.
 		return cmp.Or(d.unready[family], d.unowned[e.Key()], d.unchecked[family], d.anybody[e.Key()])
 	case spec.Type.IsMap() && spec.Opens && verb != kernel.Remove:
-		return cmp.Or(d.unready[family], d.unwritten[family], d.slotless[e.Key()])
+		return cmp.Or(d.unready[family], d.unreached(e), d.slotless[e.Key()])
 	case spec.Type.IsMap() && verb == kernel.Remove:
 		return d.open[e.Key()] // nil where e opens
 	case verb == kernel.Add && spec.Opens:
