@@ -81,7 +81,7 @@ func (x *examination) ask(ctx context.Context) {
 	switch {
 	case err == nil:
 		x.f.Status, x.f.Mode, x.f.Configured = &st, st.Daemon.Mode, true
-		x.setup.Config.Mode = st.Daemon.Mode
+		x.setup.Config.UseMode(st.Daemon.Mode)
 		if uid, known := machine.UserOf(st.Daemon.PID); known {
 			x.f.UserID = uid
 		}

@@ -34,11 +34,11 @@ func (o *offline) wantAtStart(s *daemon.Setup, t sources.Table, have *kernel.Obs
 // useMode takes the mode of the running daemon where the configuration leaves it open. It was decided at the daemon's
 // start, and by trying rules, which a plan does not do.
 func (o *offline) useMode(ctx context.Context, s *daemon.Setup) {
-	if o.state != "" || s.Config.Mode != "" {
+	if o.state != "" || s.Config.Strict() {
 		return
 	}
 	if st, err := (control.Client{Socket: daemon.Socket(s.Config.RuntimeDir)}).Status(ctx, false); err == nil {
-		s.Config.Mode = st.Daemon.Mode
+		s.Config.UseMode(st.Daemon.Mode)
 	}
 }
 

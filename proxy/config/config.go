@@ -27,6 +27,7 @@ const DefaultFile = "/etc/svcproxy/svcproxy.toml"
 // What is upstream's has KubeProxyConfiguration's meaning.
 type Config struct {
 	Mode                string
+	ModeFallsBack       bool // to another mode where mode ipvs cannot be used: see fallsBack
 	ModeGrace           time.Duration
 	PortRange           string
 	BindAddress         netip.Addr

@@ -159,8 +159,8 @@ func TestFields(t *testing.T) {
 		}
 		return n
 	}
-	if n := leaves(reflect.ValueOf(Config{})); n != len(allFields)+2 {
-		t.Errorf("Config has %d fields, %d have a key, and Master and Written have none", n, len(allFields))
+	if n := leaves(reflect.ValueOf(Config{})); n != len(allFields)+3 {
+		t.Errorf("Config has %d fields, %d have a key, and Master, Written and ModeFallsBack have none", n, len(allFields))
 	}
 }
 

@@ -18,8 +18,11 @@ type decoder struct {
 	file    string
 	origins map[string]origin // by key; a key without one has its default
 	refused map[string]bool   // keys with an invalid value
-	// of a file of kube-proxy's: lines where defaults with another meaning there are left; or 0
-	upstream struct{ mode, localhost int }
+	// of a file of kube-proxy's that svcproxy did not write: lines where defaults with another meaning are left; or 0
+	upstream struct {
+		file            bool
+		mode, localhost int
+	}
 	problems []sources.Problem
 	warnings []sources.Problem
 }
@@ -50,6 +53,7 @@ func Decode(name string, data []byte, flags *Flags) (c Config, warnings []source
 			d.config.Conntrack.Written = append(d.config.Conntrack.Written, f.key)
 		}
 	}
+	d.config.ModeFallsBack = d.fallsBack()
 	d.check()
 	sources.SortProblems(d.problems)
 	sources.SortProblems(d.warnings)

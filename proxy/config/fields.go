@@ -62,7 +62,8 @@ func (f *field) set(c *Config, v any) error { return f.Set(c, fields.Node{Key: f
 var allFields = slices.Concat(mainFields, healthFields(), announceFields, notifyFields, haFields())
 
 var mainFields = []field{
-	define("mode", "proxy-mode", restart, `"ipvs", "nftables", "iptables" or "userspace"; "" is this kernel's best mode`,
+	define("mode", "proxy-mode", restart, `"ipvs", "nftables", "iptables" or "userspace", or exit code 4; "" is this `+
+		`kernel's best mode; ipvs of kube-proxy's file or flag falls back to iptables, nftables, userspace`,
 		func(c *Config) *string { return &c.Mode }, fields.StringOf(checkMode), ""),
 	define("modeGrace", "", zero|restart, `with mode "": how long a start waits for what the mode of the last run `+
 		`lacks, before it uses another one; 0s: not at all`,

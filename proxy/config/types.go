@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/fields"
 )
@@ -233,6 +234,19 @@ func checkScheduler(s string) error {
 }
 
 var modes = word(append([]string{""}, sources.Modes()...)...)
+
+// fallsBack reports whether mode ipvs is asked for in kube-proxy's words, its file or its flag: kube-proxy went on in
+// another mode where the kernel lacked something. A mode of svcproxy.toml is that one or an error.
+func (d *decoder) fallsBack() bool {
+	o, given := d.origins["mode"]
+	return given && d.config.Mode == mode.IPVS && (o.flag != "" || d.upstream.file)
+}
+
+// UseMode makes a mode that was chosen the configured one.
+func (c *Config) UseMode(name string) { c.Mode, c.ModeFallsBack = name, false }
+
+// Strict reports whether the configured mode is the only one that may be used.
+func (c *Config) Strict() bool { return c.Mode != "" && !c.ModeFallsBack }
 
 func checkMode(s string) error {
 	if s == "kernelspace" {

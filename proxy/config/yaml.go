@@ -209,6 +209,7 @@ func (r *yamlReader) object(n *yaml.Node) {
 	r.listeners()
 	// Their defaults have another meaning here. A file that svcproxy wrote means ours.
 	if nodeAt(n, meantKey) == nil {
+		r.upstream.file = true
 		r.nodePorts()
 		if at := nodeAt(n, "mode"); at != nil && at.Value == "" {
 			r.upstream.mode = r.line(at.Line)

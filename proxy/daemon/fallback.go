@@ -58,7 +58,7 @@ func (s Setup) SteppedDown() string {
 // modeReason says why a mode is in use; "" if the configuration names it.
 func (s Setup) modeReason() string {
 	switch {
-	case s.Config.Mode != "":
+	case s.Config.Strict(), s.Config.Mode != "" && len(s.Fallbacks) == 0:
 		return ""
 	case len(s.Fallbacks) == 0:
 		return "this kernel's best mode"

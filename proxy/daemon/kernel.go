@@ -15,7 +15,7 @@ func (d *daemon) readKernel(ctx context.Context) (kernel.Observed, error) {
 		return kernel.Observed{}, err // the client has left
 	}
 	s := d.setup()
-	s.Config.Mode = d.mode.Name()
+	s.Config.UseMode(d.mode.Name())
 	k, err := s.Open(ctx, s.Config.Names())
 	if err != nil {
 		return kernel.Observed{}, err

@@ -21,6 +21,15 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
+// inOrder returns the modes that Open may choose, in the order of preference. Where mode ipvs falls back, iptables is
+// next, as in kube-proxy.
+func (s Setup) inOrder() ([]mode.Mode, error) {
+	if s.Config.ModeFallsBack {
+		return []mode.Mode{new(ipvs.Mode), new(iptables.Mode), new(nftables.Mode), userspace.Mode{}}, nil
+	}
+	return mode.Choose(s.Config.Mode, modes()...)
+}
+
 // modes returns the modes of this build, in the order of preference.
 func modes() []mode.Mode {
 	return []mode.Mode{new(ipvs.Mode), new(nftables.Mode), new(iptables.Mode), userspace.Mode{}}
@@ -59,7 +68,7 @@ func (s Setup) mode() mode.Mode {
 // AsLastRun is the setup for the mode of the last run, if the configuration leaves the choice to the machine: the best
 // guess of a command that does not open the kernel.
 func (s Setup) AsLastRun() Setup {
-	if s.Config.Mode != "" || s.used != nil {
+	if s.Config.Strict() || s.used != nil {
 		return s
 	}
 	last, _ := host.LastMode(s.Config.StateDir) // "" before the first run, or without the right to read it
@@ -158,11 +167,11 @@ func (s *Setup) loadModules(ctx context.Context) {
 	host.LoadModules(ctx, needed)
 }
 
-// Open opens the kernel for objects with these names, in the configured mode. If none is configured it is the
-// first mode that this machine has everything for. The mode stays the same as long as the process runs: what
-// goes away later is a fault, and no reason to serve differently.
+// Open opens the kernel for objects with these names, in the first mode in order that this machine has everything for.
+// The mode stays the same as long as the process runs: what goes away later is a fault, and no reason to serve
+// differently.
 func (s *Setup) Open(ctx context.Context, names kernel.Names) (*host.Kernel, error) {
-	found, err := mode.Choose(s.Config.Mode, modes()...)
+	found, err := s.inOrder()
 	if err != nil {
 		return nil, err
 	}
@@ -232,15 +241,16 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.K
 }
 
 // try asks the kernel for the rules of a mode. In mode ipvs none are tried if the last run had them, and those of
-// iptables only if nftables may take their place and a module is not loaded.
+// iptables only if nftables or another mode may take their place and a module is not loaded.
 func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m way) error {
 	rules := m.Trial(names)
+	only := len(s.ways(m.Mode)) == 1 && s.Config.Strict()
 	switch {
 	case m.Name() == mode.IPVS && s.lastMode == m.String():
 		return nil
 	case m.native && m.Name() == mode.IPVS:
 		rules = ipvs.NativeTrial(names)
-	case m.Name() == mode.IPVS && (len(s.ways(m.Mode)) == 1 || host.HasModules(machine.Needed(m.Name(), false))):
+	case m.Name() == mode.IPVS && (only || host.HasModules(machine.Needed(m.Name(), false))):
 		return nil
 	case len(rules) == 0:
 		return nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/proxy/config"
@@ -35,6 +37,55 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
+// Mode ipvs of a file or a flag of kube-proxy's falls back, to iptables first, with the lines that people search for. In
+// svcproxy.toml a mode is that one or an error.
+func TestModeIPVSFallsBack(t *testing.T) {
+	const all = "ipvs iptables nftables userspace"
+	for _, c := range []struct{ file, text, flag, want string }{
+		{"kube-proxy.yaml", "mode: ipvs", "", all},
+		{"kube-proxy.yaml", "mode: iptables", "", "iptables"},
+		{"kube-proxy.yaml", "mode: ipvs\nexplicit: []", "", "ipvs"}, // svcproxy wrote it
+		{"kube-proxy.yaml", "mode: iptables", "ipvs", all},
+		{"svcproxy.toml", `mode = "ipvs"`, "", "ipvs"},
+		{"svcproxy.toml", `mode = "ipvs"`, "ipvs", all},
+		{"svcproxy.toml", `mode = "ipvs"`, "nftables", "nftables"},
+		{"svcproxy.toml", "", "", "ipvs nftables iptables userspace"},
+	} {
+		text := c.text
+		if c.file == "kube-proxy.yaml" {
+			text = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" + text
+		}
+		set := pflag.NewFlagSet("", pflag.ContinueOnError)
+		flags := config.AddFlags(set)
+		if c.flag != "" {
+			if err := set.Parse([]string{"--proxy-mode=" + c.flag}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var s Setup
+		var err error
+		if s.Config, _, err = config.Decode(c.file, []byte(text), flags); err != nil {
+			t.Fatal(err)
+		}
+		found, err := s.inOrder()
+		var names []string
+		for _, m := range found {
+			names = append(names, m.Name())
+		}
+		if got := strings.Join(names, " "); err != nil || got != c.want {
+			t.Errorf("%+v: %s, %v", c, got, err)
+		}
+	}
+	var b bytes.Buffer
+	logMode(slog.New(slog.NewTextHandler(&b, nil)), "nftables", []status.Fallback{{Mode: "ipvs"}, {Mode: "iptables"}})
+	for _, want := range []string{"Can't use ipvs proxier, trying iptables proxier", "Can't use iptables proxier, trying nftables proxier",
+		"Using nftables Proxier."} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestModeReason(t *testing.T) {
 	var s Setup
 	if got := s.modeReason(); got != "this kernel's best mode" {
@@ -44,7 +95,11 @@ func TestModeReason(t *testing.T) {
 	if got := s.modeReason(); got != "ipvs cannot be used: the kernel has no IPVS" {
 		t.Error(got)
 	}
-	s.Config.Mode = "iptables"
+	s.Config.Mode, s.Config.ModeFallsBack = "ipvs", true
+	if got := s.modeReason(); got != "ipvs cannot be used: the kernel has no IPVS" {
+		t.Error(got)
+	}
+	s.Config.UseMode("iptables")
 	if got := s.modeReason(); got != "" {
 		t.Error(got)
 	}

@@ -38,7 +38,8 @@ func (c *console) recheck(ctx context.Context, tick <-chan time.Time, preferred 
 // preferred returns the first mode that the start could not use and that this machine has everything for now;
 // "" if there is none. It asks what the start asked.
 func (s Setup) preferred(ctx context.Context, names kernel.Names) string {
-	for _, m := range modes() {
+	all, _ := s.inOrder() // Open has asked
+	for _, m := range all {
 		if m.Name() == s.used.Name() {
 			break
 		}
