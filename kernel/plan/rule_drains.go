@@ -33,12 +33,19 @@ func (d *differ) diffRuleDrains() {
 		}
 	}
 	left = d.withBegun(left, begins)
+	byReal := func(a, b kernel.Drain) int { return a.Real.Compare(b.Real) }
+	slices.SortFunc(left, byReal)
+	reals := make([]kernel.RealKey, len(left))
+	for i, x := range left {
+		reals[i] = x.Real
+	}
+	slotless := d.slotless(reals)
 	for _, x := range left {
-		if !isIn(want, x.Real) && !d.wantsSlot(x.Real) {
+		if _, found := slices.BinarySearchFunc(slotless, x.Real, kernel.RealKey.Compare); found && !isIn(want, x.Real) {
 			d.ruleDrain(x)
 		}
 	}
-	slices.SortFunc(d.plan.Drains, func(a, b kernel.Drain) int { return a.Real.Compare(b.Real) })
+	slices.SortFunc(d.plan.Drains, byReal)
 }
 
 // unquiesced returns the endpoints that had weight 0 at the last plan and have it no longer. Most of them are gone; the

@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
 )
@@ -53,6 +55,55 @@ func TestFlowsOfMaps(t *testing.T) {
 	} {
 		if got := flowsFrom(t, c.have, c.want); !slices.Equal(got, c.flows) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.flows)
+		}
+	}
+}
+
+// Planning is not quadratic in the slots of an address: 16 times as many would cost 256 times as much.
+func TestManySlots(t *testing.T) {
+	const drains = "#: drain-timeout 30s\n#: drain-rules\n"
+	state := func(n int, proto kernel.Proto, kept func(i int) bool) kernel.State {
+		o, err := kernel.ParseObserved(drains + "create KUBE-SLOTS map:ip,port,slot family inet maxelem 65536\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []kernel.Entry
+		for i := range n {
+			if kept(i / 8) {
+				a := netip.AddrFrom4([4]byte{10, 2, byte(i / 8 >> 8), byte(i / 8)})
+				all = append(all, kernel.Entry{Set: "KUBE-SLOTS", Addr: netip.MustParseAddr("10.96.0.1"), Proto: proto, Port: 80,
+					Slot: uint16(len(all)), ToPort: 80, Second: netip.PrefixFrom(a, 32)})
+			}
+		}
+		o.Entries = kernel.EntriesOf(all)
+		return o.State
+	}
+	half := func(i int) bool { return i%2 == 0 }
+	all := func(int) bool { return true }
+	for _, proto := range []kernel.Proto{kernel.TCP, kernel.UDP} {
+		took := func(n int) time.Duration {
+			want, have := state(n, proto, half), kernel.Observed{Names: kernel.DefaultNames, State: state(n, proto, all)}
+			least := time.Hour
+			for range 5 {
+				start := time.Now()
+				p, _ := Diff(want, have, kernel.Memory{}, kernel.Now{Time: start})
+				least = min(least, time.Since(start))
+				flows := 0
+				for _, o := range p.Ops {
+					if o.Object.Kind() == kernel.KindFlow {
+						flows++
+					}
+				}
+				if len(p.Drains)+flows != n/8/2 {
+					t.Fatalf("%d drains, %d flows", len(p.Drains), flows)
+				}
+			}
+			return least
+		}
+		few, many := took(1000), took(16000)
+		t.Logf("%s: %v, %v", proto, few, many)
+		if many > 100*few {
+			t.Errorf("%s: %v with 1,000 slots, %v with 16,000", proto, few, many)
 		}
 	}
 }
