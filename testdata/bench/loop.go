@@ -49,7 +49,7 @@ func (p *pass) loop(m mode.Mode, r *relay.Relay, drive func(context.Context, *pr
 		Kernel: k, Log: slog.New(slog.DiscardHandler), Feeds: []proxy.Feed{{Name: "hand", Source: h}},
 		Rules: func(t sources.Merged, n kernel.Node, occupied []string) (*frontend.Frontends, kernel.State) {
 			c := ruled()
-			c.Hold, c.Occupied = t.Keeps, occupied
+			c.Hold, c.Occupied, c.Native = t.Keeps, occupied, writesNFT(m)
 			f := frontends.List(t, n, c.Frontends)
 			return f, m.State(f, c)
 		},

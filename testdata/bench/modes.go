@@ -17,6 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode/iptables"
 	"github.com/svcproxy/svcproxy/proxy/mode/ipvs"
+	"github.com/svcproxy/svcproxy/proxy/mode/nftables"
 	"github.com/svcproxy/svcproxy/proxy/mode/userspace"
 )
 
@@ -31,6 +32,10 @@ func modes() []scenario {
 		return p.loop(new(ipvs.Mode), nil, p.driveMode)
 	}}, {name: "modes", by: byRelay, run: func(_ *bench, p *pass) error {
 		return withFiles(openFiles, p.relayed)
+	}}, {name: "modes", by: byNFT, run: func(_ *bench, p *pass) error {
+		return p.loop(nftRules{new(nftables.Mode)}, nil, p.driveMode)
+	}}, {name: "modes", by: byNFTRules, run: func(_ *bench, p *pass) error {
+		return p.loop(nftRules{new(ipvs.Mode)}, nil, p.driveMode)
 	}}}
 	for _, backend := range backends {
 		all = append(all, scenario{name: "modes", by: byRules(backend), run: func(_ *bench, p *pass) error {

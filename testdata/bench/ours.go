@@ -51,6 +51,14 @@ func runs(ops []kernel.Op) [][]kernel.Op {
 	return all
 }
 
+// nftRules is a mode whose rules are of nftables.
+type nftRules struct{ mode.Mode }
+
+func writesNFT(m mode.Mode) bool {
+	_, ok := m.(nftRules)
+	return ok
+}
+
 // openHost opens the kernel for a mode. r is the relay of mode userspace, nil for the others.
 func openHost(w *wire, m mode.Mode, r *relay.Relay) (*host.Kernel, error) {
 	dir, err := os.MkdirTemp("", "bench-state-")
@@ -59,6 +67,7 @@ func openHost(w *wire, m mode.Mode, r *relay.Relay) (*host.Kernel, error) {
 	}
 	return host.Open(context.Background(), host.Options{
 		Names: kernel.DefaultNames, Dialer: w.dialer(), Sysctls: m.Sysctls(), Needs: m.Needs(), StateDir: dir, Relay: r,
+		Native: writesNFT(m),
 	})
 }
 

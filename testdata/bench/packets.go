@@ -41,7 +41,7 @@ var packetWays = []packetWay{
 	{by: "forwarding"},
 	{by: "svcproxy", config: pathConfig},
 	{by: bySNAT, config: pathConfig + "\n" + snat},
-	{by: byNFTRules, config: pathConfig + nftRules},
+	{by: byNFTRules, config: pathConfig + withNFTRules},
 	{by: byNFT, config: nftMode},
 	{by: byNFT + ", SNAT", config: nftMode + snat},
 	{by: byRules("nft"), config: "mode = \"iptables\"", linear: true, backend: "nft"},

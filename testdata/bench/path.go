@@ -117,7 +117,7 @@ func (p *pass) ways() ([]way, error) {
 		func(l *lab.Lab, t *task) (way, error) {
 			return way{by: "ipvsadm", to: t.vip}, serveByHand(l, t.table, "")
 		},
-		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byNFTRules, nftRules) },
+		func(l *lab.Lab, t *task) (way, error) { return p.byLayout(l, t, byNFTRules, withNFTRules) },
 		func(l *lab.Lab, t *task) (w way, err error) {
 			w = way{by: byNFT, to: t.vip}
 			w.stop, err = p.serveBySvcproxy(l, pathText(t.table), nftMode)
@@ -160,7 +160,7 @@ const (
 	byNFTRules = "svcproxy, rules of nftables"
 	byNFT      = "mode nftables"
 
-	nftRules        = "\nrules.backend = \"nftables\"\n"
+	withNFTRules    = "\nrules.backend = \"nftables\"\n"
 	nftMode         = "mode = \"nftables\"\niptables.syncPeriod = \"1h\"\n"
 	kubeProxyLayout = "rules.layout = \"kube-proxy\"\n"
 	snat            = "iptables.masqueradeAll = true\n"
