@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/statefile"
+	"github.com/svcproxy/svcproxy/kernel/sysctl"
 )
 
 // lastNames is the file in the state directory with the names of the last run. Under
@@ -63,24 +64,50 @@ func ForgetNames(stateDir string) error {
 	return nil
 }
 
-// lastMode is the file in the state directory with the mode of the last run.
+// lastMode is the file in the state directory with the mode of the last run, and in a second line the boot and the
+// version of svcproxy.
 const lastMode = "mode"
+
+// maxMode is more than the file can have.
+const maxMode = 512
 
 // LastMode returns the mode that the last run used, "" if that is not known.
 func LastMode(stateDir string) (string, error) {
-	text, err := statefile.Read(filepath.Join(stateDir, lastMode), maxNames)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading the mode of the last run: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
+	mode, _, err := modeAndRun(stateDir)
+	return mode, err
 }
 
-// KeepMode stores the mode in use for the next run.
-func KeepMode(stateDir, mode string) error {
-	if last, err := LastMode(stateDir); err == nil && last == mode {
+// LastWasAlike reports whether the last run was of this boot and version: the kernel has what it had then.
+func LastWasAlike(stateDir, version string) bool {
+	_, run, err := modeAndRun(stateDir)
+	this, bootErr := thisRun(version)
+	return err == nil && bootErr == nil && run == this
+}
+
+func modeAndRun(stateDir string) (mode, run string, err error) {
+	text, err := statefile.Read(filepath.Join(stateDir, lastMode), maxMode)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("reading the mode of the last run: %w", err)
+	}
+	mode, run, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
+	return mode, run, nil
+}
+
+func thisRun(version string) (string, error) {
+	boot, err := sysctl.BootID()
+	return boot + " " + version, err
+}
+
+// KeepMode stores the mode in use by a version of svcproxy for the next run.
+func KeepMode(stateDir, mode, version string) error {
+	run, err := thisRun(version)
+	if err != nil {
+		return err
+	}
+	if last, was, err := modeAndRun(stateDir); err == nil && last == mode && was == run {
 		return nil
 	}
-	if err := statefile.Write(filepath.Join(stateDir, lastMode), []byte(mode+"\n"), 0o640); err != nil {
+	if err := statefile.Write(filepath.Join(stateDir, lastMode), []byte(mode+"\n"+run+"\n"), 0o640); err != nil {
 		return fmt.Errorf("remembering the mode in use: %w", err)
 	}
 	return nil

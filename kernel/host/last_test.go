@@ -44,12 +44,22 @@ func TestLastMode(t *testing.T) {
 		t.Error(last, err)
 	}
 	for _, mode := range []string{"ipvs", "iptables"} {
-		if err := host.KeepMode(dir, mode); err != nil {
+		if err := host.KeepMode(dir, mode, "1.0"); err != nil {
 			t.Fatal(err)
 		}
 		if last, err := host.LastMode(dir); last != mode || err != nil {
 			t.Error(last, err)
 		}
+	}
+	if !host.LastWasAlike(dir, "1.0") || host.LastWasAlike(dir, "1.1") {
+		t.Error("the version does not count")
+	}
+	// Another boot may be of another kernel.
+	if err := os.WriteFile(filepath.Join(dir, "mode"), []byte("ipvs\n00000000-0000-0000-0000-000000000000 1.0\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if last, err := host.LastMode(dir); last != "ipvs" || err != nil || host.LastWasAlike(dir, "1.0") {
+		t.Error(last, err, "the boot does not count")
 	}
 	if err := host.ForgetNames(dir); err != nil {
 		t.Error(err)

@@ -100,6 +100,7 @@ func Run(ctx context.Context, o Options) error {
 	defer d.stopped(ctx, s.Config)
 	s.keeper = d.keeper
 	s.lastMode, s.log = d.lastMode(s.Config.StateDir), d.log.Logger
+	s.tried = host.LastWasAlike(s.Config.StateDir, d.version)
 	s.Writes, s.inherited = true, activation.Files(true)
 	// Files are read while the programs below run.
 	files, err := d.files(s)
@@ -229,7 +230,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	defer d.console.close()
 	_ = d.keeper.Do("names", func() error { return host.KeepNames(s.Config.StateDir, s.Config.Names()) })
 	used := way{d.mode, d.kernel.Native()}
-	_ = d.keeper.Do("mode", func() error { return host.KeepMode(s.Config.StateDir, used.String()) })
+	_ = d.keeper.Do("mode", func() error { return host.KeepMode(s.Config.StateDir, used.String(), d.version) })
 	go d.keeper.Run(ctx)
 	d.current.Keep()
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())

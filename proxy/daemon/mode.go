@@ -240,19 +240,28 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.K
 	return k, nil
 }
 
-// try asks the kernel for the rules of a mode. In mode ipvs none are tried if the last run had them, and those of
-// iptables only if nftables or another mode may take their place and a module is not loaded.
-func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m way) error {
-	rules := m.Trial(names)
+// trial returns the rules of a mode that the kernel is asked for. In mode ipvs there are none if a run of this boot and
+// version had them, and those of iptables only if nftables or another mode may take their place and a module is not
+// loaded.
+func (s *Setup) trial(names kernel.Names, m way, loaded func() bool) []kernel.Chain {
 	only := len(s.ways(m.Mode)) == 1 && s.Config.Strict()
 	switch {
-	case m.Name() == mode.IPVS && s.lastMode == m.String():
+	case m.Name() != mode.IPVS:
+		return m.Trial(names)
+	case s.tried && s.lastMode == m.String():
 		return nil
-	case m.native && m.Name() == mode.IPVS:
-		rules = ipvs.NativeTrial(names)
-	case m.Name() == mode.IPVS && (only || host.HasModules(machine.Needed(m.Name(), false))):
+	case m.native:
+		return ipvs.NativeTrial(names)
+	case only || loaded():
 		return nil
-	case len(rules) == 0:
+	}
+	return m.Trial(names)
+}
+
+// try asks the kernel for the rules of a mode.
+func (s *Setup) try(ctx context.Context, k *host.Kernel, names kernel.Names, m way) error {
+	rules := s.trial(names, m, func() bool { return host.HasModules(machine.Needed(m.Name(), false)) })
+	if len(rules) == 0 {
 		return nil
 	}
 	if err := k.Try(ctx, rules); err != nil {

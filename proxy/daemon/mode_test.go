@@ -119,6 +119,29 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// After a boot, perhaps of a kernel without the modules, or an upgrade, the rules of the last run are tried again.
+func TestTrial(t *testing.T) {
+	for _, c := range []struct {
+		last          string
+		tried, native bool
+		loaded, want  bool
+	}{
+		{"ipvs nftables", true, true, true, false},
+		{"ipvs nftables", false, true, true, true},
+		{"ipvs", true, true, true, true},
+		{"ipvs", true, false, false, false},
+		{"ipvs", false, false, false, true},
+		{"ipvs", false, false, true, false},
+	} {
+		s := Setup{Writes: true, lastMode: c.last, tried: c.tried}
+		s.Config = config.Default()
+		rules := s.trial(kernel.DefaultNames, way{new(ipvs.Mode), c.native}, func() bool { return c.loaded })
+		if got := len(rules) > 0; got != c.want {
+			t.Errorf("%+v: tried %v", c, got)
+		}
+	}
+}
+
 // rules.backend, the last run and the mode decide which back ends a start tries, and in which order.
 func TestWays(t *testing.T) {
 	for _, c := range []struct {
@@ -137,7 +160,7 @@ func TestWays(t *testing.T) {
 		s.Config = config.Default()
 		s.Config.Rules.Backend, s.Config.StateDir = c.backend, t.TempDir()
 		if c.last != "" {
-			if err := host.KeepMode(s.Config.StateDir, c.last); err != nil {
+			if err := host.KeepMode(s.Config.StateDir, c.last, "1.0"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -47,6 +47,7 @@ type Setup struct {
 
 	keeper   *statefile.Keeper // of all files in stateDir; nil in commands
 	lastMode string            // of the last run; "" if Open is not to wait for it
+	tried    bool              // in this boot, by this version
 	log      *slog.Logger      // of Open with lastMode
 
 	relay     *relay.Relay // of Open in mode userspace; nil in other modes, and in commands
