@@ -28,46 +28,8 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 	case i < 0:
 	case errors.Is(errs[i], unix.ENOENT) && isEntry(ops[i], kernel.Remove):
 		return t.applyPresent(ops, errs)
-	case (errors.Is(errs[i], unix.ENOTEMPTY) || errors.Is(errs[i], unix.EEXIST)) && isEntry(ops[i], kernel.Add):
-		return t.applyInstead(ops, errs)
 	}
 	return errs
-}
-
-// applyInstead carries out ops, and removes the prefixes that overlap with an added one. A plan removes such a prefix
-// later than it adds the other, and a set of nftables cannot have both.
-func (t *Table) applyInstead(ops []kernel.Op, refused []error) []error {
-	r, err := t.read(true)
-	if err != nil {
-		return refused
-	}
-	t.forget()
-	gone := make(map[kernel.Entry]bool)
-	for i := range ops {
-		if isEntry(ops[i], kernel.Remove) {
-			gone[ops[i].Object.(kernel.Entry)] = true
-		}
-	}
-	all := slices.Clip(ops)
-	for i := range ops {
-		e, ok := ops[i].Object.(kernel.Entry)
-		if !ok || ops[i].Verb != kernel.Add || !e.Second.IsValid() {
-			continue
-		}
-		for _, have := range r.entries.Of(e.Set) {
-			if have.Key() == e.Key() && have.Second != e.Second && have.Second.Overlaps(e.Second) && !gone[have] {
-				gone[have] = true
-				all = append(all, kernel.Op{Verb: kernel.Remove, Object: have, Was: have})
-			}
-		}
-	}
-	if len(all) == len(ops) {
-		return refused
-	}
-	if errs := t.commit(all); errs != nil {
-		return errs[:len(ops)]
-	}
-	return nil
 }
 
 // wake switches tables on, in a transaction of its own: the kernel adds no base chain in the same one. An error shows

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,25 +139,20 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 // the kernel refuses both at once. It returns the others.
 func (d *differ) makeRoom(want, have []kernel.Entry) []kernel.Entry {
 	return keep(have, func(h kernel.Entry) bool {
-		overlaps := slices.ContainsFunc(ofKey(want, h), func(w kernel.Entry) bool {
-			return w.Second != h.Second && w.Second.Overlaps(h.Second)
-		})
-		if overlaps {
-			d.drop(kernel.AddGuards, h)
+		i, _ := slices.BinarySearchFunc(want, h, byFirst)
+		for _, w := range want[max(0, i-1):min(len(want), i+1)] { // they do not overlap with each other
+			if w.Key() == h.Key() && w.Second != h.Second && w.Second.Overlaps(h.Second) {
+				d.drop(kernel.AddGuards, h)
+				return false
+			}
 		}
-		return !overlaps
+		return true
 	})
 }
 
-// ofKey returns the entries of a set that have the key of one, but maybe another prefix.
-func ofKey(sorted []kernel.Entry, e kernel.Entry) []kernel.Entry {
-	byKey := func(a, b kernel.Entry) int { return a.Key().Compare(b.Key()) }
-	first, _ := slices.BinarySearchFunc(sorted, e, byKey)
-	n := 0
-	for first+n < len(sorted) && sorted[first+n].Key() == e.Key() {
-		n++
-	}
-	return sorted[first : first+n]
+// byFirst orders entries of one set by their key and the first address of their prefix.
+func byFirst(a, b kernel.Entry) int {
+	return cmp.Or(a.Key().Compare(b.Key()), a.Second.Addr().Compare(b.Second.Addr()))
 }
 
 // roomFor returns the largest number of entries of a set while a plan runs: the wanted

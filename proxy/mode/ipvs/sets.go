@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/mode"
 )
 
 // membership says which fronts are in a set: those with all of some traits, none
@@ -154,19 +155,35 @@ func (w *writer) appendMembers(entries []kernel.Entry, set namedSet, x *frontend
 		// The host's own traffic to a VIP bound here has the VIP as its source.
 		e.Second = netip.PrefixFrom(a, a.BitLen())
 	case kernel.HashIPPortNet:
-		ranges := w.f.Service(x).SourceRanges
-		for _, r := range ranges {
-			if kernel.FamilyOf(r.Addr()) == set.family && !(w.config.Native && nested(r, ranges)) {
-				e.Second = r.Masked()
-				entries = append(entries, e)
-			}
+		for _, r := range w.ranges(x) {
+			e.Second = r.Masked()
+			entries = append(entries, e)
 		}
 		return entries
 	}
 	return append(entries, e)
 }
 
-// nested reports whether another of the prefixes contains r. A set of nftables takes no such entry.
-func nested(r netip.Prefix, all []netip.Prefix) bool {
-	return slices.ContainsFunc(all, func(o netip.Prefix) bool { return o.Bits() < r.Bits() && o.Contains(r.Addr()) })
+// ranges returns the source ranges of a front that are of its family. Sets of nftables take none that overlap.
+func (w *writer) ranges(x *frontend.Front) []netip.Prefix {
+	all, f := w.f.Service(x).SourceRanges, x.Key.Family()
+	if !w.config.Native {
+		return slices.DeleteFunc(slices.Clone(all), func(r netip.Prefix) bool { return kernel.FamilyOf(r.Addr()) != f })
+	}
+	of := served{x.Service, f}
+	ranges, known := w.disjoint[of]
+	if !known {
+		if w.disjoint == nil {
+			w.disjoint = map[served][]netip.Prefix{}
+		}
+		ranges = mode.Ranges(all, f)
+		w.disjoint[of] = ranges
+	}
+	return ranges
+}
+
+// served is a service, by index, in one family.
+type served struct {
+	service int32
+	family  kernel.Family
 }

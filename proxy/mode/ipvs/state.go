@@ -1,6 +1,8 @@
 package ipvs
 
 import (
+	"net/netip"
+
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/proxy/mode"
@@ -32,7 +34,8 @@ func state(f *frontend.Frontends, c mode.Config) (kernel.State, *writer) {
 type writer struct {
 	f        *frontend.Frontends
 	config   mode.Config
-	repeated []kernel.Entry // see Mode
+	repeated []kernel.Entry            // see Mode
+	disjoint map[served][]netip.Prefix // source ranges; nil before they are needed
 }
 
 // sysctls returns the kernel parameters that IPVS needs.

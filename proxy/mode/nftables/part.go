@@ -77,7 +77,8 @@ func (w *writer) part(index int, fronts []int32) part {
 type drafted struct {
 	*writer
 	part
-	fronts int // of the service, on any node
+	sources []netip.Prefix // the source ranges of the service, nil before they are needed
+	fronts  int            // of the service, on any node
 }
 
 // port adds the frontends of a service port.
@@ -173,7 +174,10 @@ func (d *drafted) slots(x *frontend.Front, list []mode.Endpoint, slots []int32, 
 
 // ranges adds the source ranges of a load balancer IP.
 func (d *drafted) ranges(x *frontend.Front, p *mode.Port) {
-	for _, r := range allowed(p.Service.SourceRanges, d.Family, x.Key.Addr, x.Traits.Has(frontend.NodeAllowed)) {
+	if d.sources == nil {
+		d.sources = mode.Ranges(p.Service.SourceRanges, d.Family)
+	}
+	for _, r := range allowed(d.sources, x.Key.Addr, x.Traits.Has(frontend.NodeAllowed)) {
 		d.entries = append(d.entries, kernel.Entry{Set: d.set(kernel.LoadBalancerSourceCIDR), Addr: x.Key.Addr,
 			Proto: x.Key.Proto, Port: x.Key.Port, Second: r})
 	}
