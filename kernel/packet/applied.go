@@ -13,12 +13,13 @@ var nftables = map[kernel.Family]string{kernel.IPv4: "ip", kernel.IPv6: "ip6"}
 
 // Applied returns a reading as it will be with the wanted state. A jump of ours that a built-in chain lacks is in front
 // of the rules of other programs, where it is inserted: before the first start a policy DROP of FORWARD seems to take
-// replies that KUBE-FORWARD will accept. One that is there stays where it is. The other back end gets no jumps.
+// replies that KUBE-FORWARD will accept. One that is there stays where it is. The other back end gets no jumps, and no
+// base chain gets any where package nft writes our rules: they have their own.
 func Applied(have *kernel.Observed, want *kernel.State) *kernel.Observed {
 	o := *have
 	o.State, o.Firewall = *want, slices.Clone(have.Firewall)
 	for _, c := range want.Chains {
-		if !c.BuiltIn() {
+		if have.Native || !c.BuiltIn() {
 			continue
 		}
 		tool := c.Family.Tool()

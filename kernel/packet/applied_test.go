@@ -2,6 +2,7 @@ package packet
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -55,6 +56,10 @@ func TestBlockedIsJudgedWithOurJumps(t *testing.T) {
 			{Family: kernel.IPv4, Hook: "forward", Policy: "drop", Name: c.name, Rules: c.rules}}}
 		if got := Blocked(have, want, nil); (len(got) > 0) != c.blocked {
 			t.Errorf("%s: %q, want blocked: %t", c.name, got, c.blocked)
+		}
+		have.Native = true // what our table accepts passes other base chains, too
+		if got := Blocked(have, want, nil); len(got) == 0 && !strings.Contains(c.rules, "KUBE") {
+			t.Errorf("%s: nothing is blocked where our rules are nftables'", c.name)
 		}
 		if have.Firewall[0].Rules != c.rules {
 			t.Errorf("the reading has changed: %q", have.Firewall[0].Rules)

@@ -261,7 +261,7 @@ func (c *checkCommand) warnOfFirewall(ctx context.Context, s daemon.Setup, here 
 		return // check works without iptables and without a kernel that has it
 	}
 	want := s.Want(t, here)
-	have := kernel.Observed{State: want, Node: here, Names: s.Config.Names(), Firewall: firewall}
+	have := kernel.Observed{State: want, Node: here, Names: s.Config.Names(), Firewall: firewall, Native: s.Native()}
 	lines := packet.Blocked(&have, &want, s.Fronts(t, here).Elsewhere())
 	c.unserved = c.unserved || len(lines) > 0
 	c.warn(lines...)

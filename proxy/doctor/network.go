@@ -8,6 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/packet"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 )
 
@@ -31,7 +32,7 @@ func firewall(f *Facts) (list []Finding) {
 		byRules = f.Fronts.Elsewhere()
 	}
 	for _, line := range packet.Blocked(f.Kernel, f.Want, byRules) {
-		list = append(list, one("clients get no connection", "accept these packets there, before the rule or the policy",
+		list = append(list, one("clients get no connection", status.BarredMend(f.Mode),
 			"%s", line)...)
 	}
 	return list

@@ -29,7 +29,7 @@ func (st *Status) found() (list []problem) {
 			st.Daemon.Mode)
 	}
 	if st.Totals.Barred > 0 {
-		add("accept these packets there, before the rule or the policy", "%s", Barred)
+		add(BarredMend(st.Daemon.Mode), "%s", Barred)
 	}
 	for _, line := range ConditionLines(st.Conditions) {
 		add("", "%s", line)
@@ -53,6 +53,15 @@ func (st *Status) found() (list []problem) {
 		}
 	}
 	return list
+}
+
+// BarredMend says what to do about Barred in a mode.
+func BarredMend(mode string) string {
+	text := "accept these packets there, before the rule or the policy"
+	if mode == sources.ModeNFTables {
+		text += `; if it is FORWARD of iptables, mode = "iptables" does that`
+	}
+	return text
 }
 
 // Barred is the problem that Status.Warnings begins with lines about: the first Totals.Barred.
