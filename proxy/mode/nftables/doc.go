@@ -14,7 +14,8 @@
 // Verdicts are those of mode iptables, but for these:
 //
 //   - Affinity has no timeout: a client stays as long as the endpoints do. When one goes, its own clients move, and
-//     they are back when it is. All move when the 33rd or 257th endpoint comes.
+//     they are back when it is. All move when the 9th, 33rd or 257th endpoint comes, and some numbers of VIPs and ports
+//     of one service make them move (sources.HashSlots).
 //   - The shares of weights are rounded to 256 slots, or four for each endpoint.
 //   - If this node's workloads cannot be recognised, all that the node itself sends to a cluster IP is masqueraded,
 //     also from its other addresses.

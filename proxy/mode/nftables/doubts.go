@@ -12,7 +12,8 @@ import (
 // WhyNot returns "": the maps serve all fronts.
 func (*Mode) WhyNot(*frontend.Front) string { return "" }
 
-// Doubts says what of some frontends is otherwise than configured in this mode, a line each.
+// Doubts says what of some frontends is otherwise than configured in this mode, a line each. What it has in common with
+// other modes, such as onePacket and maxConnections, sources.Doubts say.
 func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 	const other = "mode nftables has no scheduler %s and chooses at random, by weights; mode ipvs has it"
 	if !known(f.Config.Scheduler) {
@@ -30,13 +31,6 @@ func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 		if !known(s.Scheduler) {
 			lines = append(lines, fmt.Sprintf("%s: "+other, s.DisplayName(), s.Scheduler))
 		}
-		if s.OnePacket {
-			lines = append(lines, s.DisplayName()+": mode nftables balances connections, not packets one by one; mode ipvs "+
-				"has onePacket")
-		}
-		if limited(s) {
-			lines = append(lines, s.DisplayName()+": mode nftables does not limit connections; mode ipvs has maxConnections")
-		}
 		if s.Affinity == sources.AffinityClientIP {
 			sticky = append(sticky, s.DisplayName())
 		}
@@ -47,11 +41,6 @@ func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 			"timeout", sources.Count(len(sticky), "service"), sources.Few(sticky, 3)))
 	}
 	return lines
-}
-
-// limited reports whether an endpoint has a most number of connections.
-func limited(s *sources.Service) bool {
-	return slices.ContainsFunc(s.Endpoints, func(e sources.Endpoint) bool { return e.MaxConnections > 0 })
 }
 
 // known reports whether the mode divides connections as a scheduler does, on average.
