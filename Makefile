@@ -54,7 +54,7 @@ test-kernel:
 BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
 # What has guests of its own (test-fallback), and what needs none: it runs in each suite of the machine's own kernel. They keep their
 # turns, so that all others keep theirs.
-ELSEWHERE      = TestFallback|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid
+ELSEWHERE      = TestFallback|TestRelaySaysWhichEndpointIsSilent|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid
 # What runs on the machine's own kernel alone, once or in each suite, as a pattern.
 natively       = ^($(shell awk '/^($(1)) / { print $$2 }' testdata/traffic/natively | paste -sd '|'))$$
 # The tests in a guest whose turn it is, 0 or 1, as a pattern.
@@ -69,7 +69,7 @@ test-traffic: bin/svcproxy-former
 
 # test-native-rules: mode ipvs with rules of nftables, the tests of rules; make test-matrix runs all
 test-native-rules: build guest
-	SVCPROXY_TEST_RULES=nftables $(AGAIN) $(GUEST) test -noskip -timeout 40m -run '^($(BOTH_BACK_ENDS)|TestRulesMoveToNFTablesAndBack)' ./testdata/traffic
+	SVCPROXY_TEST_RULES=nftables $(AGAIN) $(GUEST) test -timeout 40m -run '^($(BOTH_BACK_ENDS)|TestRulesMoveToNFTablesAndBack)' ./testdata/traffic
 
 # What binds VIPs, and differs on kernels that have dummy devices.
 ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPThatAppearsOnALink|TestVIPOfAnotherHostIsNotBound|TestNewVIPsAreAnnounced)$$
