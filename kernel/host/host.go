@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -153,10 +152,7 @@ func (k *Kernel) WatchRules(ctx context.Context, ready func(), notify func(by []
 func (k *Kernel) HoldConnections() error { return k.tables.Hold() }
 
 // HasIPv6 says whether the network namespace has IPv6.
-func HasIPv6() bool {
-	_, err := os.Stat("/proc/thread-self/net/if_inet6")
-	return err == nil
-}
+func HasIPv6() bool { return nl.HasIPv6() }
 
 // HasDevices says whether this kernel has dummy devices, to which VIPs can be bound.
 func (k *Kernel) HasDevices() bool { return !k.noDevice }

@@ -107,9 +107,3 @@ func sameFile(a, b string) bool {
 	second, err := os.Stat(b)
 	return err == nil && os.SameFile(first, second)
 }
-
-// hasIPv6 reports whether the kernel of this network namespace has IPv6.
-func hasIPv6() bool {
-	_, err := os.Stat("/proc/thread-self/net/if_inet6")
-	return err == nil
-}

@@ -77,7 +77,7 @@ func Open(ctx context.Context, o Options) (*Tables, error) {
 		}
 	}
 	families := []kernel.Family{kernel.IPv4}
-	if hasIPv6() {
+	if nl.HasIPv6() {
 		families = append(families, kernel.IPv6)
 	}
 	for _, f := range families {

@@ -3,7 +3,6 @@ package nft
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,12 +12,6 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// hasIPv6 reports whether the kernel of this network namespace has IPv6.
-func hasIPv6() bool {
-	_, err := os.Stat("/proc/thread-self/net/if_inet6")
-	return err == nil
-}
-
 // Try reports whether the kernel takes rules, the sets that they name, and the base chains of their tables. It writes
 // all of it in a transaction whose last message cannot succeed, so nothing of it ever takes effect. If something is
 // refused the error is a *kernel.MissingError that names the rule. Without IPv6 its chains are left out.
@@ -27,7 +20,7 @@ func (t *Table) Try(chains []kernel.Chain) error {
 	var about []string // what each message is about
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
 	about = append(about, "a transaction")
-	if !hasIPv6() {
+	if !nl.HasIPv6() {
 		chains = slices.DeleteFunc(slices.Clone(chains), func(c kernel.Chain) bool { return c.Family == kernel.IPv6 })
 	}
 	for _, f := range families {
