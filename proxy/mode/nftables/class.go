@@ -27,6 +27,7 @@ const (
 	outside  way = "M" // all
 	local    way = "L" // policy Local: the node's own, which with its workloads' go to all endpoints
 	fallback way = "F" // the same, but what comes from elsewhere goes to all endpoints, too: none is on this node
+	nowhere  way = "N" // there is no endpoint: what comes from the source ranges is refused
 )
 
 // seed is that of all hashes. Nodes have the same one, so they send a client to the same endpoint.
@@ -107,6 +108,8 @@ func (w *writer) chain(c class) kernel.Chain {
 		}
 	}
 	switch {
+	case c.way == nowhere:
+		rules = append(rules, w.Reject())
 	case c.way != local:
 		rules = append(rules, all, w.Reject())
 	case c.local > 0:

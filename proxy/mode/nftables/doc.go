@@ -19,12 +19,17 @@
 //   - The shares of weights are rounded to 256 slots, or four for each endpoint.
 //   - If this node's workloads cannot be recognised, all that the node itself sends to a cluster IP is masqueraded,
 //     also from its other addresses.
+//   - What source ranges keep out is dropped also where there is no endpoint, as kube-proxy's mode nftables does.
 //   - A connection that a helper announced (RELATED) to a VIP is refused like any other that is not served.
 //   - An endpoint on the node that listens on a node port of another service is reached.
 //   - ACCEPT ends the way through our table alone, so nothing here opens health check node ports, or lets packets past
 //     another program's FORWARD rules.
 //   - Loopback addresses serve no node ports.
 //   - The first packet of a connection of IPv6, or of the node's own, has the number of its slot as priority.
+//
+// kube-proxy's mode nftables has the same verdicts (TestVerdictsAreKubeProxys), but for affinity, and for what VIPs
+// have in all modes: they answer pings, and refuse ports that are not served. kube-proxy refuses such ports of cluster
+// IPs alone.
 //
 // The package is pure; plan.Diff finds the way from what the kernel has to the state that State returns.
 package nftables

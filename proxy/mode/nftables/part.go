@@ -111,7 +111,7 @@ func (d *drafted) port(p *mode.Port) {
 		c.restricted = x.Traits.Has(frontend.Restricted)
 		switch {
 		case !p.Any() || !p.KeepsSource() && p.External == "":
-			d.refused(x, false)
+			d.unserved(x, p)
 			continue
 		case p.KeepsSource() && p.External == kernel.ChainCluster:
 			c.way = fallback
@@ -154,6 +154,16 @@ func (d *drafted) refused(x *frontend.Front, drop bool) {
 		chain = discard
 	}
 	d.front(x, d.Config.Names.Balancer(chain))
+}
+
+// unserved adds a frontend for outside without endpoints. Whom the source ranges keep out gets no refusal either.
+func (d *drafted) unserved(x *frontend.Front, p *mode.Port) {
+	if !x.Traits.Has(frontend.Restricted) {
+		d.refused(x, false)
+		return
+	}
+	d.lead(x, class{way: nowhere, restricted: true})
+	d.ranges(x, p)
 }
 
 func (d *drafted) front(x *frontend.Front, chain string) {
