@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net"
@@ -23,4 +24,19 @@ func (ns *Namespace) Try(from netip.Addr, to netip.AddrPort, limit time.Duration
 		return err
 	}
 	return c.Close()
+}
+
+// AskWithin asks once from an address of the namespace, or from any if it is zero. It ends with ErrSilence if nothing
+// comes back in time.
+func (ns *Namespace) AskWithin(network string, from netip.Addr, to netip.AddrPort, limit time.Duration) (a Answer, err error) {
+	c, err := ns.dial(context.Background(), limit, network, from, to)
+	if err == nil {
+		defer c.Close()
+		a, err = (&Conn{c, bufio.NewReader(c)}).askWithin(limit)
+	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return a, ErrSilence
+	}
+	return a, err
 }

@@ -51,11 +51,11 @@ func kubeProxyWeb() (services, slices string) {
 	return services, strings.Join(all, ", ")
 }
 
-func newKubeProxyNode(t *testing.T, mode string) *kubeProxyNode {
+// newNodeOfObjects returns a node of a cluster with these Services and EndpointSlices.
+func newNodeOfObjects(t *testing.T, mode, services, slices string) *kubeProxyNode {
 	t.Helper()
 	o := &kubeProxyNode{node: newNode(t, ""), mode: mode}
 	o.tool(t, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-	services, slices := kubeProxyWeb()
 	server, err := o.Lab.Node.ServeObjects(filepath.Join(o.Dir, "kubeconfig"), services, slices)
 	must(t, err)
 	t.Cleanup(func() { server.Close() })
@@ -224,7 +224,8 @@ func TestThereAndBackWithKubeProxy(t *testing.T) {
 	}
 	for _, mode := range []string{modeToTest(), ""} {
 		t.Run(fmt.Sprintf("mode %q", mode), func(t *testing.T) {
-			o := newKubeProxyNode(t, mode)
+			services, slices := kubeProxyWeb()
+			o := newNodeOfObjects(t, mode, services, slices)
 			beside := 0
 			if mode == "ipvs" {
 				beside = 1 // cleanup refuses: kube-proxy has taken all over
