@@ -167,7 +167,11 @@ func (n node) faults(t *testing.T, mode string) {
 			n.tool(t, "ipvsadm", "-a", "-t", "10.96.0.30:80", "-r", "10.2.1.10:7000", "-m")
 		})
 		run("VIP not local", "forwarded", "10.96.0.30 is not on this node", tool("ip addr del 10.96.0.30/32 dev kube-ipvs0"), tool("ip addr add 10.96.0.30/32 dev kube-ipvs0"))
-		run("set emptied", "refused", "the rule filter KUBE-IPVS-FILTER", tool("ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80"), tool("ipset add KUBE-CLUSTER-IP 10.96.0.30,tcp:80"))
+		remove, add := "ipset del KUBE-CLUSTER-IP 10.96.0.30,tcp:80", "ipset add KUBE-CLUSTER-IP 10.96.0.30,tcp:80"
+		if native() {
+			remove, add = "nft delete element ip svcproxy KUBE-CLUSTER-IP { 10.96.0.30 . tcp . 80 }", "nft add element ip svcproxy KUBE-CLUSTER-IP { 10.96.0.30 . tcp . 80 }"
+		}
+		run("set emptied", "refused", "the rule filter KUBE-IPVS-FILTER", tool(remove), tool(add))
 		run("firewall at input", "dropped", "gate at hook input", nft("input", "tcp dport 22 accept"), noTable)
 		run("firewall at output", "dropped", "gate at hook output", nft("output", "tcp dport 22 accept"), noTable)
 	}

@@ -261,7 +261,12 @@ func TestNamesOfTheConfiguration(t *testing.T) {
 		}
 	}
 	wanted := []string{"edge0 198.51.100.80/32"}
-	if modeOf(t) != "userspace" {
+	if mode := modeOf(t); mode == "nftables" {
+		tables := n.tool(t, "nft", "list", "ruleset")
+		if !strings.Contains(tables, "table ip svcproxy-edge-1 {") || !strings.Contains(tables, "map EDGE-1-FRONTENDS {") || strings.Contains(tables, "KUBE") {
+			t.Errorf("not by our names:\n%s", head(tables))
+		}
+	} else if mode != "userspace" {
 		wanted = append(wanted, "iptables-save :EDGE-1-SERVICES -", "iptables-save :EDGE-1-POSTROUTING -")
 	}
 	if modeOf(t) == "ipvs" {

@@ -80,6 +80,8 @@ var limits = []struct{ modes, why, tests string }{
 		TestAffinityOfAClientWhoseBackendDrains`},
 	{"ipvs iptables userspace", "runs an earlier version, which has no mode nftables", `
 		TestUpgradeAndBackUnderTraffic`},
+	{"ipvs iptables userspace", "wants tools of iptables that may not be run to end cleanup, and mode nftables needs none", `
+		TestCleanupRunsTheToolsOfRoot`},
 	{"ipvs iptables", "is about the back ends of iptables", `
 		TestBackEndChangesUnderTraffic
 		TestOldBackEndServesNobody
@@ -319,6 +321,8 @@ var nativeLimits = []struct{ why, tests string }{
 		TestExplainNamesFaults`},
 	{"wants our rules to accept what iptables' chains drop: nftables has no such rules, and other names of these chains", `
 		TestFirewallInTheWayIsReported`},
+	{"runs an earlier version, which has no rules of nftables", `
+		TestUpgradeAndBackUnderTraffic`},
 	{"chooses the back end itself, or its layout", `
 		TestLayoutChangesUnderTraffic
 		TestRulesMoveToNFTablesAndBack`},
