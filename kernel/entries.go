@@ -8,20 +8,32 @@ import (
 )
 
 // Entries is a sorted list of the entries of sets. It is a value: nothing changes a list
-// that was handed on. Each set's entries are a slice of their own, and lists that follow
-// each other share the slices of sets that did not change.
+// that was handed on. Lists that follow each other share memory: a change copies and
+// compares only the run that it is in.
 type Entries struct {
-	sets [][]Entry // none empty, in the order of the sets' names
+	runs [][]Entry // none empty, each of one set, with all that the set has of an address, protocol and port
 }
 
 // EntriesOf returns a list of sorted entries. It keeps the slice.
-func EntriesOf(sorted []Entry) Entries {
-	var l Entries
-	for len(sorted) > 0 {
-		n := throughSet(sorted, sorted[0].Set)
-		l.sets, sorted = append(l.sets, sorted[:n:n]), sorted[n:]
+func EntriesOf(sorted []Entry) Entries { return Entries{cutEntries(nil, sorted)} }
+
+func cutEntries(runs [][]Entry, all []Entry) [][]Entry {
+	for len(all) > 0 {
+		n := throughSet(all, all[0].Set)
+		runs, all = cutRuns(runs, all[:n], compareEntryKeys), all[n:]
 	}
-	return l
+	return runs
+}
+
+// compareEntryKeys orders entries by their sets, then by address, protocol and port.
+func compareEntryKeys(a, b *Entry) int {
+	if c := strings.Compare(a.Set, b.Set); c != 0 {
+		return c
+	}
+	if a.Addr != b.Addr { // mostly
+		return a.Addr.Compare(b.Addr)
+	}
+	return a.Key().Compare(b.Key())
 }
 
 // throughSet counts the sorted entries up to those of a set, with them.
@@ -33,21 +45,16 @@ func throughSet(sorted []Entry, set string) int {
 }
 
 // Len counts the entries.
-func (l Entries) Len() (n int) {
-	for _, set := range l.sets {
-		n += len(set)
-	}
-	return n
-}
+func (l Entries) Len() int { return countRuns(l.runs) }
 
-// Sets returns the entries set by set. Callers must not change them.
-func (l Entries) Sets() [][]Entry { return l.sets }
+// Runs returns the entries in consecutive parts, each of one set. Callers must not change them.
+func (l Entries) Runs() [][]Entry { return l.runs }
 
 // All gives the entries.
 func (l Entries) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
-		for _, set := range l.sets {
-			for _, e := range set {
+		for _, run := range l.runs {
+			for _, e := range run {
 				if !yield(e) {
 					return
 				}
@@ -57,38 +64,64 @@ func (l Entries) All() iter.Seq[Entry] {
 }
 
 // Slice returns a copy of the entries.
-func (l Entries) Slice() []Entry { return slices.Concat(l.sets...) }
+func (l Entries) Slice() []Entry { return slices.Concat(l.runs...) }
 
-// Of returns the entries of a set. Callers must not change them.
-func (l Entries) Of(set string) []Entry {
-	if i, found := l.find(set); found {
-		return l.sets[i]
+// Of returns the entries of a set.
+func (l Entries) Of(set string) Entries {
+	first := sort.Search(len(l.runs), func(i int) bool { return l.runs[i][0].Set >= set })
+	end := first
+	for end < len(l.runs) && l.runs[end][0].Set == set {
+		end++
 	}
-	return nil
+	return Entries{l.runs[first:end:end]}
 }
 
-func (l Entries) find(set string) (int, bool) {
-	return slices.BinarySearchFunc(l.sets, set, func(own []Entry, set string) int {
-		return strings.Compare(own[0].Set, set)
-	})
+// At returns the entries of e's set that have its address, protocol and port. Callers must not change them.
+func (l Entries) At(e Entry) []Entry {
+	run := l.run(&e)
+	run = run[sort.Search(len(run), func(i int) bool { return compareEntryKeys(&run[i], &e) >= 0 }):]
+	end := 0
+	for end < len(run) && compareEntryKeys(&run[end], &e) == 0 {
+		end++
+	}
+	return run[:end:end]
+}
+
+// run returns the run that entries with a key are in, if there are any.
+func (l Entries) run(e *Entry) []Entry {
+	i := sort.Search(len(l.runs), func(i int) bool { return compareEntryKeys(&l.runs[i][0], e) > 0 })
+	if i == 0 {
+		return nil
+	}
+	return l.runs[i-1]
+}
+
+// Find returns the entry that compares as equal: of a map's entry, only the key counts.
+func (l Entries) Find(e Entry) (found Entry, ok bool) {
+	run := l.run(&e)
+	i, ok := sort.Find(len(run), func(i int) int { return compareEntries(&e, &run[i]) })
+	if ok {
+		found = run[i]
+	}
+	return found, ok
 }
 
 // Has reports whether the list has an entry. Of a map's entry, only the key counts.
 func (l Entries) Has(e Entry) bool {
-	_, found := slices.BinarySearchFunc(l.Of(e.Set), e, Entry.Compare)
+	_, found := l.Find(e)
 	return found
 }
 
-// Where returns a list of those that pass. It shares the slices of sets whose entries all do.
+// Where returns a list of those that pass. It shares the runs whose entries all do.
 func (l Entries) Where(pass func(Entry) bool) Entries {
 	var kept Entries
-	for _, set := range l.sets {
+	for _, run := range l.runs {
 		fails := func(e Entry) bool { return !pass(e) }
-		if i := slices.IndexFunc(set, fails); i >= 0 {
-			set = append(slices.Clone(set[:i]), slices.DeleteFunc(slices.Clone(set[i+1:]), fails)...)
+		if i := slices.IndexFunc(run, fails); i >= 0 {
+			run = append(slices.Clone(run[:i]), slices.DeleteFunc(slices.Clone(run[i+1:]), fails)...)
 		}
-		if len(set) > 0 {
-			kept.sets = append(kept.sets, set)
+		if len(run) > 0 {
+			kept.runs = append(kept.runs, run)
 		}
 	}
 	return kept
@@ -96,58 +129,36 @@ func (l Entries) Where(pass func(Entry) bool) Entries {
 
 // Equal reports whether two lists have equal entries.
 func (l Entries) Equal(o Entries) bool {
-	return slices.EqualFunc(l.sets, o.sets, func(a, b []Entry) bool { return SameSlice(a, b) || slices.Equal(a, b) })
+	same := l.Len() == o.Len()
+	l.Unshared(o, func(a, b []Entry) { same = same && slices.Equal(a, b) })
+	return same
 }
 
 // Shares reports whether two lists are the same memory, and so equal.
-func (l Entries) Shares(o Entries) bool { return SameSlice(l.sets, o.sets) }
+func (l Entries) Shares(o Entries) bool { return SameSlice(l.runs, o.runs) }
+
+// Unshared calls f with the parts of two lists that are not the same memory, in order. All that a set has of an address,
+// protocol and port in both lists is in one call, with one of the parts empty if only one list has it.
+func (l Entries) Unshared(o Entries, f func(own, other []Entry)) {
+	unshared(l.runs, o.runs, compareEntryKeys, func(a, b []Entry, _ int) { f(a, b) })
+}
 
 // With returns the list without the entries of gone, and with those of fresh. Both are
 // sorted.
 func (l Entries) With(gone, fresh []Entry) Entries {
-	now := Entries{slices.Clone(l.sets)}
-	for len(gone)+len(fresh) > 0 {
-		set := first(gone, fresh)
-		g, f := throughSet(gone, set), throughSet(fresh, set)
-		now.replace(set, edited(now.Of(set), gone[:g], fresh[:f], compareEntries))
-		gone, fresh = gone[g:], fresh[f:]
-	}
-	return now
+	return Entries{editedRuns(l.runs, gone, fresh, compareEntryKeys, compareEntries, cutEntries)}
 }
 
-// first returns the name of the first set of two sorted slices that are not both empty.
-func first(a, b []Entry) string {
-	if len(a) == 0 || len(b) > 0 && b[0].Set < a[0].Set {
-		return b[0].Set
+// compareEntries is Entry.Compare, faster where the addresses differ: that one copies both.
+func compareEntries(a, b *Entry) int {
+	if c := compareEntryKeys(a, b); c != 0 {
+		return c
 	}
-	return a[0].Set
+	return a.Compare(*b)
 }
-
-// replace gives a set other entries, in a list that was not handed on.
-func (l *Entries) replace(set string, entries []Entry) {
-	i, found := l.find(set)
-	switch {
-	case len(entries) == 0 && found:
-		l.sets = slices.Delete(l.sets, i, i+1)
-	case len(entries) == 0:
-	case found:
-		l.sets[i] = entries
-	default:
-		l.sets = slices.Insert(l.sets, i, entries)
-	}
-}
-
-func compareEntries(a, b *Entry) int { return a.Compare(*b) }
 
 // ascending reports whether the entries are sorted, with no two equal ones.
-func (l Entries) ascending() bool {
-	for i, set := range l.sets {
-		if !ascending(set, Entry.Compare) || i > 0 && l.sets[i-1][0].Set >= set[0].Set {
-			return false
-		}
-	}
-	return true
-}
+func (l Entries) ascending() bool { return ascendingRuns(l.runs, Entry.Compare) }
 
 // entryList is the List of entries.
 type entryList struct{ sharedList[Entry, Entries] }
@@ -164,10 +175,8 @@ var entries = entryList{sharedList[Entry, Entries]{
 }}
 
 func (entryList) Find(s State, o Object) Object {
-	e := o.(Entry)
-	of := s.Entries.Of(e.Set)
-	if i, found := slices.BinarySearchFunc(of, e, Entry.Compare); found {
-		return of[i]
+	if e, found := s.Entries.Find(o.(Entry)); found {
+		return e
 	}
 	return nil
 }
@@ -178,11 +187,11 @@ func (entryList) parse(s *State, f []string) error {
 	if err != nil {
 		return err
 	}
-	sets := &s.Entries.sets
-	if last := len(*sets) - 1; last >= 0 && (*sets)[last][0].Set == e.Set {
-		(*sets)[last] = append((*sets)[last], e)
+	runs := &s.Entries.runs
+	if n := len(*runs); n > 0 && (*runs)[n-1][0].Set == e.Set {
+		(*runs)[n-1] = append((*runs)[n-1], e)
 	} else {
-		*sets = append(*sets, []Entry{e})
+		*runs = append(*runs, []Entry{e})
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -45,6 +46,71 @@ func TestMapEntries(t *testing.T) {
 	})
 	if n := unsafe.Sizeof(Entry{}); n > 96 {
 		t.Errorf("an entry takes %d bytes, and there are many", n)
+	}
+}
+
+// smallEntries draws some of few entries of two sets, a map and one of source ranges.
+func smallEntries(t *rapid.T, label string) []Entry {
+	all := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Entry {
+		n := byte(rapid.IntRange(0, 9).Draw(t, "address"))
+		e := Entry{Set: "KUBE-SLOTS", Addr: netip.AddrFrom4([4]byte{10, 96, 0, n}), Proto: TCP, Port: 80}
+		if rapid.Bool().Draw(t, "range") {
+			e.Set, e.Second = "KUBE-RANGES", netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), rapid.IntRange(8, 12).Draw(t, "bits"))
+			return e
+		}
+		e.Slot, e.ToPort = uint16(rapid.IntRange(0, 5).Draw(t, "slot")), uint16(rapid.IntRange(1, 2).Draw(t, "to"))
+		e.Second = netip.MustParsePrefix("10.2.0.1/32")
+		return e
+	}), 0, 60).Draw(t, label)
+	sortUnique(&all, Entry.Compare)
+	return all
+}
+
+// Lists of entries are what slices of them are, whatever runs they have and share.
+func TestEntries(t *testing.T) {
+	defer func(n int) { runLength = n }(runLength)
+	runLength = 3
+	rapid.Check(t, func(t *rapid.T) {
+		plain := smallEntries(t, "first")
+		list := EntriesOf(slices.Clone(plain))
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			before, was := list, slices.Clone(plain)
+			gone, fresh := smallEntries(t, "gone"), smallEntries(t, "fresh")
+			list = list.With(gone, fresh)
+			plain = slices.DeleteFunc(plain, func(e Entry) bool {
+				same := func(o Entry) bool { return o.Compare(e) == 0 }
+				return slices.ContainsFunc(gone, same) || slices.ContainsFunc(fresh, same)
+			})
+			plain = append(plain, fresh...)
+			slices.SortFunc(plain, Entry.Compare)
+			sameEntries(t, before, was)
+			sameEntries(t, list, plain)
+			var own, other []Entry
+			before.Unshared(list, func(a, b []Entry) { own, other = append(own, a...), append(other, b...) })
+			if !EntriesOf(was).With(own, other).Equal(list) {
+				t.Fatalf("%v and %v are not all in which %v and %v differ", own, other, was, plain)
+			}
+			if shared := len(was) - len(own); shared != len(plain)-len(other) {
+				t.Fatalf("%d entries are shared of one list, %d of the other", shared, len(plain)-len(other))
+			}
+		}
+	})
+}
+
+// sameEntries fails unless a list has these entries, by every way to ask.
+func sameEntries(t *rapid.T, list Entries, plain []Entry) {
+	if got := list.Slice(); !slices.Equal(got, plain) || list.Len() != len(plain) || !list.ascending() || !list.Equal(EntriesOf(plain)) {
+		t.Fatalf("got %d\n%v\nwant %d\n%v", list.Len(), got, len(plain), plain)
+	}
+	for _, e := range plain {
+		at := slices.DeleteFunc(slices.Clone(plain), func(o Entry) bool { return o.Set != e.Set || o.Key() != e.Key() })
+		of := slices.DeleteFunc(slices.Clone(plain), func(o Entry) bool { return o.Set != e.Set })
+		if found, ok := list.Find(e); found != e || !ok || !slices.Equal(list.At(e), at) || !list.Of(e.Set).Equal(EntriesOf(of)) {
+			t.Fatalf("%v: found %v, at its address %v, in its set %v", e, found, list.At(e), list.Of(e.Set).Slice())
+		}
+		if e.Port++; list.Has(e) || len(list.At(e)) > 0 {
+			t.Fatalf("%v is found", e)
+		}
 	}
 }
 

@@ -11,50 +11,20 @@ import (
 // the run that it is in, and not the others of 100,000 real servers.
 type Reals struct {
 	runs [][]Real // none empty; all real servers of a virtual server are in one
-	n    int
 }
-
-// runLength is how many real servers a run has at least, but for the last one. Runs are
-// cut that have twice as many. A change copies one run and the list of runs: of 100,000
-// real servers 20 and 10 kB.
-var runLength = 256
 
 // RealsOf returns a list of sorted real servers. It keeps the slice.
-func RealsOf(sorted []Real) Reals {
-	var l Reals
-	l.cut(sorted)
-	return l
-}
+func RealsOf(sorted []Real) Reals { return Reals{cutReals(nil, sorted)} }
 
-// cut appends real servers in runs.
-func (l *Reals) cut(all []Real) {
-	l.n += len(all)
-	for len(all) > 2*runLength {
-		end := runLength
-		for end < len(all) && all[end].Key.Virtual.Same(&all[end-1].Key.Virtual) {
-			end++
-		}
-		l.runs, all = append(l.runs, all[:end:end]), all[end:]
-	}
-	if len(all) > 0 {
-		l.runs = append(l.runs, all[:len(all):len(all)])
-	}
-}
+func cutReals(runs [][]Real, all []Real) [][]Real { return cutRuns(runs, all, compareVirtuals) }
+
+func compareVirtuals(a, b *Real) int { return CompareKeys(&a.Key.Virtual, &b.Key.Virtual) }
 
 // ascending reports whether the real servers are sorted and no two have one key.
-func (l Reals) ascending() bool {
-	for i, run := range l.runs {
-		if !ascending(run, Real.Compare) || i > 0 && last(l.runs[i-1]).Compare(run[0]) >= 0 {
-			return false
-		}
-	}
-	return true
-}
-
-func last(run []Real) *Real { return &run[len(run)-1] }
+func (l Reals) ascending() bool { return ascendingRuns(l.runs, Real.Compare) }
 
 // Len counts the real servers.
-func (l Reals) Len() int { return l.n }
+func (l Reals) Len() int { return countRuns(l.runs) }
 
 // Runs returns the real servers in consecutive parts. Callers must not change them.
 func (l Reals) Runs() [][]Real { return l.runs }
@@ -79,7 +49,7 @@ func (l Reals) Slice() []Real { return slices.Concat(l.runs...) }
 
 // Where returns a list of those that pass.
 func (l Reals) Where(pass func(*Real) bool) Reals {
-	kept := make([]Real, 0, l.n)
+	kept := make([]Real, 0, l.Len())
 	for _, run := range l.runs {
 		for i := range run {
 			if pass(&run[i]) {
@@ -92,7 +62,7 @@ func (l Reals) Where(pass func(*Real) bool) Reals {
 
 // Equal reports whether two lists have equal real servers.
 func (l Reals) Equal(o Reals) bool {
-	same := l.n == o.n
+	same := l.Len() == o.Len()
 	l.Unshared(o, func(a, b []Real, _ int) { same = same && slices.Equal(a, b) })
 	return same
 }
@@ -107,7 +77,7 @@ func (l Reals) Of(v VirtualKey) []Real {
 		return nil
 	}
 	run := l.runs[i-1]
-	run = run[len(beforeVirtual(run, &v)):]
+	run = run[sort.Search(len(run), func(i int) bool { return CompareKeys(&run[i].Key.Virtual, &v) >= 0 }):]
 	end := 0
 	for end < len(run) && run[end].Key.Virtual.Same(&v) {
 		end++
@@ -138,36 +108,10 @@ func findReal(sorted []Real, k RealKey) (int, bool) {
 	return slices.BinarySearchFunc(sorted, k, func(r Real, k RealKey) int { return r.Key.Compare(k) })
 }
 
-// beforeVirtual returns the part of sorted real servers before those of a virtual server.
-func beforeVirtual(sorted []Real, v *VirtualKey) []Real {
-	if len(sorted) == 0 || CompareKeys(&sorted[0].Key.Virtual, v) >= 0 { // mostly
-		return nil
-	}
-	return sorted[:sort.Search(len(sorted), func(i int) bool { return CompareKeys(&sorted[i].Key.Virtual, v) >= 0 })]
-}
-
 // With returns the list without the real servers that have the keys of gone, and with
 // those of fresh, which replace others of the same key. Both are sorted.
 func (l Reals) With(gone, fresh []Real) Reals {
-	runs := l.runs
-	if len(runs) == 0 {
-		return RealsOf(edited(nil, gone, fresh, compareReals))
-	}
-	now := Reals{runs: make([][]Real, 0, len(runs)+1)}
-	for i, run := range runs {
-		g, f := gone, fresh
-		if i+1 < len(runs) {
-			next := &runs[i+1][0].Key.Virtual
-			g, f = beforeVirtual(gone, next), beforeVirtual(fresh, next)
-		}
-		gone, fresh = gone[len(g):], fresh[len(f):]
-		if len(g)+len(f) > 0 {
-			now.cut(edited(run, g, f, compareReals))
-		} else {
-			now.runs, now.n = append(now.runs, run), now.n+len(run)
-		}
-	}
-	return now
+	return Reals{editedRuns(l.runs, gone, fresh, compareVirtuals, compareReals, cutReals)}
 }
 
 func compareReals(a, b *Real) int { return a.Key.Compare(b.Key) }
@@ -176,34 +120,7 @@ func compareReals(a, b *Real) int { return a.Key.Compare(b.Key) }
 // All of both lists that is about a virtual server is in one call, with one of the parts
 // empty if only one list has it. at is the index in o of the part of o.
 func (l Reals) Unshared(o Reals, f func(own, other []Real, at int)) {
-	own, other := RealCursor{runs: l.runs}, RealCursor{runs: o.runs}
-	at := 0
-	for {
-		if left, leftOther := own.more(), other.more(); !left && !leftOther {
-			return
-		}
-		if SameSlice(own.run, other.run) {
-			at += len(own.run)
-			own.run, other.run = nil, nil
-			continue
-		}
-		a, b := own.run, other.run
-		if len(a) > 0 && len(b) > 0 {
-			a, b = throughVirtual(a, &last(b).Key.Virtual), throughVirtual(b, &last(a).Key.Virtual)
-		}
-		f(a, b, at)
-		at += len(b)
-		own.run, other.run = own.run[len(a):], other.run[len(b):]
-	}
-}
-
-// throughVirtual returns the part of sorted real servers up to those of a virtual server,
-// with them.
-func throughVirtual(sorted []Real, v *VirtualKey) []Real {
-	if CompareKeys(&last(sorted).Key.Virtual, v) <= 0 { // mostly
-		return sorted
-	}
-	return sorted[:sort.Search(len(sorted), func(i int) bool { return CompareKeys(&sorted[i].Key.Virtual, v) > 0 })]
+	unshared(l.runs, o.runs, compareVirtuals, func(own, other []Real, at int) { f(own, other, at) }) // f does not escape
 }
 
 // RealCursor finds the real servers of virtual servers that are asked for in order.

@@ -91,9 +91,9 @@ func (s Saved) checkNumbers(values ...string) error {
 // servers are no proof, since those of node ports can have any address.
 func (o *Observed) Unserved() []netip.Addr {
 	served := make(map[netip.Addr]bool)
-	for _, set := range o.Entries.Sets() {
-		if _, spec, ours := o.Names.SetSpec(set[0].Set); ours && spec.Opens {
-			for _, e := range set {
+	for _, run := range o.Entries.Runs() {
+		if _, spec, ours := o.Names.SetSpec(run[0].Set); ours && spec.Opens {
+			for _, e := range run {
 				served[e.Addr] = true
 			}
 		}

@@ -63,7 +63,7 @@ func (c *Cleaning) unguard(have *kernel.Observed, want *kernel.State) (ops []ker
 		if len(want.Others) == 0 || !have.HasSet(have.Names.Set(f, kernel.Frontends)) {
 			continue
 		}
-		for _, guard := range have.Entries.Of(have.Names.Set(f, kernel.IPVSIPs)) {
+		for guard := range have.Entries.Of(have.Names.Set(f, kernel.IPVSIPs)).All() {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: guard})
 		}
 	}

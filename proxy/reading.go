@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/plan"
@@ -181,8 +182,8 @@ func (m *reading) ownsAny() bool {
 // occupied returns the names of the sets that have entries.
 func (m *reading) occupied() []string {
 	var names []string
-	for _, set := range m.have.Entries.Sets() {
-		names = append(names, set[0].Set)
+	for _, run := range m.have.Entries.Runs() {
+		names = append(names, run[0].Set)
 	}
-	return names
+	return slices.Compact(names)
 }

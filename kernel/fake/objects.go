@@ -141,7 +141,7 @@ func (k *Kernel) entry(o kernel.Op) error {
 		return syscall.ENOENT
 	case o.Verb == kernel.Change && (!s.Type.IsMap() || k.find(e) == nil):
 		return syscall.ENOENT
-	case s.Type != kernel.BitmapPort && k.find(e) == nil && len(k.state.Entries.Of(e.Set)) >= int(s.MaxElem):
+	case s.Type != kernel.BitmapPort && k.find(e) == nil && k.state.Entries.Of(e.Set).Len() >= int(s.MaxElem):
 		return ErrFull
 	}
 	k.put(e)
@@ -190,7 +190,7 @@ func (k *Kernel) swap(o kernel.Op) error {
 	from.Name, to.Name = s.To, s.From
 	k.put(from)
 	k.put(to)
-	was := slices.Concat(k.state.Entries.Of(s.From), k.state.Entries.Of(s.To))
+	was := slices.Concat(k.state.Entries.Of(s.From).Slice(), k.state.Entries.Of(s.To).Slice())
 	now := slices.Clone(was)
 	for i := range now {
 		now[i].Set = s.From

@@ -121,8 +121,8 @@ func TestOtherSetsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := rules(native)
-		if owned := plan.Owned(&have, nil); len(owned) != len(want.Entries.Of("KUBE-VIRTUAL-SERVER"))+
-			len(want.Entries.Of("KUBE-6-VIRTUAL-SERVER")) || len(owned) == 0 {
+		if owned := plan.Owned(&have, nil); len(owned) != want.Entries.Of("KUBE-VIRTUAL-SERVER").Len()+
+			want.Entries.Of("KUBE-6-VIRTUAL-SERVER").Len() || len(owned) == 0 {
 			t.Errorf("native %t: owned %v", native, owned)
 		}
 		sync(t, other, kernel.State{})

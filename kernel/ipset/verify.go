@@ -19,7 +19,7 @@ func (s *Sets) Verify(names kernel.Names, known *kernel.State, has func(set stri
 		return false, err
 	}
 	for i, h := range heads {
-		if h.set != known.Sets[i] || !h.counts(len(known.Entries.Of(h.set.Name))) {
+		if h.set != known.Sets[i] || !h.counts(known.Entries.Of(h.set.Name).Len()) {
 			return false, nil
 		}
 	}
@@ -42,9 +42,9 @@ func (h head) counts(n int) bool {
 }
 
 // holds reports whether a set has exactly these entries.
-func (s *Sets) holds(h head, entries []kernel.Entry) (bool, error) {
+func (s *Sets) holds(h head, entries kernel.Entries) (bool, error) {
 	if h.empty() {
-		return len(entries) == 0, nil
+		return entries.Len() == 0, nil
 	}
 	var there tally
 	var common shape
@@ -66,12 +66,14 @@ func (s *Sets) holds(h head, entries []kernel.Entry) (bool, error) {
 		return false, nil // destroyed after its header was read
 	case err != nil:
 		return false, fmt.Errorf("listing ipset %s: %w", h.set.Name, err)
-	case there.n != len(entries):
+	case there.n != entries.Len():
 		return false, nil
 	}
 	var wanted tally
-	for i := range entries {
-		wanted.add(canonical(&entries[i]))
+	for _, run := range entries.Runs() {
+		for i := range run {
+			wanted.add(canonical(&run[i]))
+		}
 	}
 	return there == wanted, nil
 }

@@ -68,8 +68,9 @@ func BenchmarkEndpoint(b *testing.B) {
 	table := open(b, kernel.DefaultNames)
 	s := bigState(5000, 5)
 	apply(b, table, s)
-	slots := s.Entries.Of("KUBE-SLOTS")[:5]
-	front, fewer, moved := s.Entries.Of("KUBE-FRONTENDS")[0], s.Entries.Of("KUBE-FRONTENDS")[0], slots[4]
+	slots := s.Entries.Of("KUBE-SLOTS").Slice()[:5]
+	front, moved := s.Entries.Of("KUBE-FRONTENDS").Slice()[0], slots[4]
+	fewer := front
 	fewer.Goto, moved.Slot = kernel.DefaultNames.Balancer("4"), 1
 	out := []kernel.Op{{Verb: kernel.Change, Object: moved, Was: slots[1]}, {Verb: kernel.Remove, Object: slots[4], Was: slots[4]},
 		{Verb: kernel.Change, Object: fewer, Was: front}}

@@ -56,7 +56,7 @@ func (t *Table) VerifySets(known *kernel.State, has func(set string) bool) (bool
 	for _, s := range r.sets {
 		want := known.Entries.Of(s.Name)
 		v, found := t.verified[s.Name]
-		if found && kernel.SameSlice(v, want) || s.Type == changed || !has(s.Name) {
+		if found && v.Equal(want) || s.Type == changed || !has(s.Name) {
 			continue
 		}
 		listed = true
@@ -68,7 +68,7 @@ func (t *Table) VerifySets(known *kernel.State, has func(set string) bool) (bool
 			return false, nil
 		}
 		if t.verified == nil {
-			t.verified = make(map[string][]kernel.Entry)
+			t.verified = make(map[string]kernel.Entries)
 		}
 		t.verified[s.Name] = want
 	}

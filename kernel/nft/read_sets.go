@@ -3,7 +3,6 @@ package nft
 import (
 	"math"
 	"slices"
-	"sort"
 
 	"golang.org/x/sys/unix"
 
@@ -71,22 +70,17 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 }
 
 // sameElements reports whether a set has these entries.
-func (t *Table) sameElements(s kernel.Set, want []kernel.Entry) (bool, error) {
+func (t *Table) sameElements(s kernel.Set, want kernel.Entries) (bool, error) {
 	if t.full {
-		return slices.Equal(t.last.entries.Of(s.Name), want), nil
+		return t.last.entries.Of(s.Name).Equal(want), nil
 	}
 	same, n := true, 0
 	err := t.eachElement(s, func() { same, n = true, 0 }, func(e kernel.Entry, ok bool) {
-		i, found := sort.Find(len(want), func(i int) int {
-			if w := &want[i]; e.Addr != w.Addr { // mostly: a comparison of all copies both
-				return e.Addr.Compare(w.Addr)
-			}
-			return e.Compare(want[i])
-		})
-		same = same && ok && found && want[i] == e
+		w, found := want.Find(e)
+		same = same && ok && found && w == e
 		n++
 	})
-	return same && n == len(want), err
+	return same && n == want.Len(), err
 }
 
 // eachElement lists the elements of a set. ok is false for one that is no entry.

@@ -43,7 +43,7 @@ type Table struct {
 	// verified were the same then.
 	last        reading
 	heads, full bool
-	verified    map[string][]kernel.Entry // by set
+	verified    map[string]kernel.Entries // by set
 	id          uint32
 	count       int // of entries in the last list of all
 }

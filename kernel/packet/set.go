@@ -91,14 +91,7 @@ func (h *Node) has(set kernel.Set, e kernel.Entry) bool {
 	if set.Type != kernel.HashIPPortNet {
 		return h.State.Entries.Has(e)
 	}
-	all := h.State.Entries.Of(e.Set)
-	first := e
-	first.Second = netip.Prefix{}
-	i, _ := slices.BinarySearchFunc(all, first, kernel.Entry.Compare)
-	for ; i < len(all) && all[i].Key() == e.Key(); i++ {
-		if all[i].Second.Contains(e.Second.Addr()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.State.Entries.At(e), func(x kernel.Entry) bool {
+		return x.Second.Contains(e.Second.Addr())
+	})
 }

@@ -75,19 +75,18 @@ type share struct {
 func (s *slots) shares(v *View) (all []share, missing int) {
 	key := kernel.VirtualAt(v.Dst, v.Proto)
 	e := kernel.Entry{Set: s.in, Addr: key.Addr, Proto: key.Proto, Port: key.Port, ToPort: 1}
-	of := v.Node.State.Entries.Of(s.in)
 	first, n := s.first, s.n
 	if s.hash {
 		first, n = first+s.hashed(v), 1
 	}
 	for slot := first; slot < first+n; slot++ {
 		e.Slot = uint16(slot)
-		at, found := slices.BinarySearchFunc(of, e, kernel.Entry.Compare)
+		at, found := v.Node.State.Entries.Find(e)
 		if !found {
 			missing++
 			continue
 		}
-		to := of[at].To()
+		to := at.To()
 		if i := slices.IndexFunc(all, func(a share) bool { return a.to == to }); i >= 0 {
 			all[i].n++
 		} else {
@@ -180,11 +179,6 @@ func (t *tracer) slot(s *slots, v *View) (to netip.AddrPort, found bool) {
 // goesTo returns the chain that a map of verdicts has for a packet.
 func (h *Node) goesTo(name string, v *View) (chain string, found bool) {
 	key := kernel.VirtualAt(v.Dst, v.Proto)
-	of := h.State.Entries.Of(name)
-	e := kernel.Entry{Set: name, Addr: key.Addr, Proto: key.Proto, Port: key.Port}
-	at, found := slices.BinarySearchFunc(of, e, kernel.Entry.Compare)
-	if !found {
-		return "", false
-	}
-	return of[at].Goto, true
+	e, found := h.State.Entries.Find(kernel.Entry{Set: name, Addr: key.Addr, Proto: key.Proto, Port: key.Port})
+	return e.Goto, found
 }

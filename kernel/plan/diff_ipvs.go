@@ -242,15 +242,19 @@ func (d *differ) idle(j int) bool {
 	return d.have.Fresh && j < len(d.have.Conns) && d.have.Conns[j].Active+d.have.Conns[j].Inactive == 0
 }
 
-// keyCursor finds keys of virtual servers in a sorted slice. They must be asked for in
-// ascending order.
+// keyCursor finds keys of virtual servers in a sorted slice, or in several that follow each other. They must be asked
+// for in ascending order.
 type keyCursor[T any] struct {
 	rest    []T
+	runs    [][]T // behind rest
 	compare func(*T, *kernel.VirtualKey) int
 }
 
 func (c *keyCursor[T]) find(k *kernel.VirtualKey) *T {
-	for len(c.rest) > 0 {
+	for len(c.rest)+len(c.runs) > 0 {
+		if len(c.rest) == 0 {
+			c.rest, c.runs = c.runs[0], c.runs[1:]
+		}
 		first := &c.rest[0]
 		switch o := c.compare(first, k); {
 		case o == 0:

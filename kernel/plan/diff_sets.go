@@ -50,14 +50,14 @@ func walkAll[T any](want, have []T, compare func(a, b T) int, pair func(w, h *T)
 }
 
 // newSet creates a set and fills it.
-func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
+func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries kernel.Entries) {
 	if w.Type != kernel.BitmapPort {
-		w.MaxElem = max(w.MaxElem, uint32(len(entries)))
-		w.Size = max(w.Size, uint32(len(entries)))
+		w.MaxElem = max(w.MaxElem, uint32(entries.Len()))
+		w.Size = max(w.Size, uint32(entries.Len()))
 	}
 	d.add(p, w)
 	build, _ := d.entryPhases(w.Name)
-	for _, e := range entries {
+	for e := range entries.All() {
 		if build == kernel.OpenVIPs && hasVirtual(&d.have.State, e.Key()) {
 			// The chains that guard its VIP are written before OpenVIPs. It is served already, after a change of
 			// back ends, so it is open from then on.
@@ -70,13 +70,13 @@ func (d *differ) newSet(p kernel.Phase, w kernel.Set, entries []kernel.Entry) {
 
 // unwantedSet removes a set. Entries that open a VIP are removed before its virtual
 // server goes; other entries disappear with their set.
-func (d *differ) unwantedSet(h kernel.Set, entries []kernel.Entry) {
+func (d *differ) unwantedSet(h kernel.Set, entries kernel.Entries) {
 	if strings.HasPrefix(h.Name, d.have.Names.TempSets()) {
 		d.drop(kernel.DropLeftovers, h)
 		return
 	}
 	if _, teardown := d.entryPhases(h.Name); teardown == kernel.CloseVIPs {
-		for _, e := range entries {
+		for e := range entries.All() {
 			switch {
 			case !d.movesToRelay(e):
 				d.remove(kernel.CloseVIPs, e)
@@ -96,7 +96,7 @@ func (d *differ) movesToRelay(e kernel.Entry) bool {
 
 // sameSet compares the entries of a set that is wanted and exists. It replaces the set
 // if it has a different shape or too little room.
-func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
+func (d *differ) sameSet(w, h kernel.Set, want, have kernel.Entries) {
 	if w.Type != h.Type && w.Type != h.Type.Base() || w.Family != h.Family {
 		if d.holds(h) {
 			return
@@ -110,28 +110,34 @@ func (d *differ) sameSet(w, h kernel.Set, want, have []kernel.Entry) {
 		h.MaxElem < min(w.MaxElem, kernel.Capacity(0)) {
 		d.replace(w, room, have)
 	}
-	if kernel.SameSlice(want, have) {
-		return
-	}
-	if d.have.Native && w.Type == kernel.HashIPPortNet {
-		have = d.makeRoom(want, have)
-	}
 	var build, teardown kernel.Phase
-	known := false
-	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
-		if !known {
-			build, teardown = d.entryPhases(set(w, h))
-			known = true
+	known, ranges := false, d.have.Native && w.Type == kernel.HashIPPortNet
+	want.Unshared(have, func(want, have []kernel.Entry) {
+		if ranges {
+			have = d.makeRoom(want, have)
 		}
-		switch {
-		case h == nil:
-			d.add(build, *w)
-		case w == nil:
-			d.remove(teardown, *h)
-		case !d.decided(*h) && d.leads(h): // to endpoints that no source has delivered yet
-		default: // another value in a map
-			d.change(build, *h, *w)
-		}
+		kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
+			if !known {
+				build, teardown = d.entryPhases(set(w, h))
+				known = true
+			}
+			switch {
+			case h == nil:
+				d.add(build, *w)
+			case w == nil:
+				d.remove(teardown, *h)
+			case !d.decided(*h) && d.leads(h): // to endpoints that no source has delivered yet
+			default: // another value in a map
+				d.change(build, *h, *w)
+			}
+		})
+	})
+}
+
+// eachDifference is kernel.Walk over the entries of a set.
+func eachDifference(want, have kernel.Entries, differs func(w, h *kernel.Entry)) {
+	want.Unshared(have, func(want, have []kernel.Entry) {
+		kernel.Walk(want, have, sameMember, kernel.Entry.Compare, differs)
 	})
 }
 
@@ -157,21 +163,21 @@ func byFirst(a, b kernel.Entry) int {
 
 // roomFor returns the largest number of entries of a set while a plan runs: the wanted
 // ones and the present ones.
-func roomFor(w, h kernel.Set, want, have []kernel.Entry) uint32 {
-	sum := max(uint32(len(want)), w.Size) + uint32(len(have))
+func roomFor(w, h kernel.Set, want, have kernel.Entries) uint32 {
+	sum := max(uint32(want.Len()), w.Size) + uint32(have.Len())
 	if w.Type == kernel.BitmapPort || sum <= h.MaxElem { // the usual case
 		return min(sum, h.MaxElem)
 	}
-	if kernel.SameSlice(want, have) {
-		return uint32(len(have))
+	if want.Shares(have) {
+		return uint32(have.Len())
 	}
 	onlyHave := 0
-	kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
+	eachDifference(want, have, func(w, h *kernel.Entry) {
 		if w == nil {
 			onlyHave++
 		}
 	})
-	return max(uint32(len(want)), w.Size) + uint32(onlyHave)
+	return max(uint32(want.Len()), w.Size) + uint32(onlyHave)
 }
 
 func set(w, h *kernel.Entry) string {
@@ -200,7 +206,7 @@ func (d *differ) misuse(f kernel.Family) {
 
 // replace replaces a set while rules use it: a temporary set gets the present entries,
 // and both are swapped. New entries follow in their own phase, as in any other set.
-func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
+func (d *differ) replace(w kernel.Set, room uint32, have kernel.Entries) {
 	temp := w
 	temp.Name = fmt.Sprintf("%s%d", d.have.Names.TempSets(), d.temps)
 	if w.Type != kernel.BitmapPort {
@@ -209,7 +215,7 @@ func (d *differ) replace(w kernel.Set, room uint32, have []kernel.Entry) {
 	}
 	d.temps++
 	d.add(kernel.AddSets, temp)
-	for _, e := range have {
+	for e := range have.All() {
 		e.Set = temp.Name
 		d.add(kernel.AddSets, e)
 	}

@@ -47,10 +47,10 @@ func (d *differ) keepDraining() {
 			continue
 		}
 		d.want.Sets = sortedWith(d.want.Sets, []kernel.Set{s}, kernel.Set.Compare)
-		d.want.Entries = d.want.Entries.With(nil, keep(d.have.Entries.Of(s.Name), func(e kernel.Entry) bool {
+		d.want.Entries = d.want.Entries.With(nil, d.have.Entries.Of(s.Name).Where(func(e kernel.Entry) bool {
 			_, found := kernel.FindVirtual(kept, e.Key())
 			return found && e.Key().Family() == family
-		}))
+		}).Slice())
 	}
 }
 

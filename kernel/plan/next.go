@@ -106,7 +106,7 @@ func withoutVIPs(s kernel.State, read *kernel.Observed, later map[netip.Addr]boo
 	s.Sets = append([]kernel.Set(nil), s.Sets...)
 	for i := range s.Sets {
 		set := &s.Sets[i]
-		set.Size = uint32(len(s.Entries.Of(set.Name)))
+		set.Size = uint32(s.Entries.Of(set.Name).Len())
 		if set.Type != kernel.BitmapPort {
 			set.MaxElem = max(set.MaxElem, set.Size)
 		}
@@ -144,7 +144,7 @@ func withoutEntries(
 	})
 	for _, set := range loops {
 		var gone []kernel.Entry
-		kernel.Walk(l.Of(set), read.Entries.Of(set), same, kernel.Entry.Compare, func(e, _ *kernel.Entry) {
+		eachDifference(l.Of(set), read.Entries.Of(set), func(e, _ *kernel.Entry) {
 			if e != nil && !needed[e.Key()] {
 				gone = append(gone, *e)
 			}

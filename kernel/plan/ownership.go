@@ -31,11 +31,11 @@ type ownership struct {
 func ownershipOf(o *kernel.Observed, owned []kernel.VirtualKey) ownership {
 	return ownership{
 		relayed: o.Relayed, inIPVS: keyCursor[kernel.VirtualKey]{rest: o.InIPVS, compare: kernel.CompareKeys},
-		entries: keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv4), compare: compareEntryKey},
-		more:    keyCursor[kernel.Entry]{rest: ownedEntries(o, kernel.IPv6), compare: compareEntryKey},
+		entries: keyCursor[kernel.Entry]{runs: ownedEntries(o, kernel.IPv4).Runs(), compare: compareEntryKey},
+		more:    keyCursor[kernel.Entry]{runs: ownedEntries(o, kernel.IPv6).Runs(), compare: compareEntryKey},
 		others: [2]keyCursor[kernel.Entry]{
-			{rest: otherEntries(o, kernel.IPv4), compare: compareEntryKey},
-			{rest: otherEntries(o, kernel.IPv6), compare: compareEntryKey},
+			{runs: otherEntries(o, kernel.IPv4).Runs(), compare: compareEntryKey},
+			{runs: otherEntries(o, kernel.IPv6).Runs(), compare: compareEntryKey},
 		},
 		memory:  keyCursor[kernel.VirtualKey]{rest: owned, compare: kernel.CompareKeys},
 		record:  virtualCursor(o.Record.Made),
@@ -67,9 +67,9 @@ func (w *ownership) has(v *kernel.Virtual) bool {
 // emptied and cannot be filled again disowns no existing virtual server.
 func Owned(o *kernel.Observed, before []kernel.VirtualKey) []kernel.VirtualKey {
 	v4, v6 := ownedEntries(o, kernel.IPv4), ownedEntries(o, kernel.IPv6)
-	keys := make([]kernel.VirtualKey, 0, len(v4)+len(v6))
-	for _, entries := range [...][]kernel.Entry{v4, v6, otherEntries(o, kernel.IPv4), otherEntries(o, kernel.IPv6)} {
-		for _, e := range entries {
+	keys := make([]kernel.VirtualKey, 0, v4.Len()+v6.Len())
+	for _, entries := range [...]kernel.Entries{v4, v6, otherEntries(o, kernel.IPv4), otherEntries(o, kernel.IPv6)} {
+		for e := range entries.All() {
 			keys = append(keys, e.Key())
 		}
 	}
@@ -103,22 +103,22 @@ func hasVirtual(s *kernel.State, k kernel.VirtualKey) bool {
 }
 
 // ownedEntries returns the entries of a family's ownership set.
-func ownedEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
+func ownedEntries(o *kernel.Observed, f kernel.Family) kernel.Entries {
 	return owning(o.Names, f, o.Sets, &o.Entries)
 }
 
 // otherEntries returns those of the ownership set in the other back end.
-func otherEntries(o *kernel.Observed, f kernel.Family) []kernel.Entry {
+func otherEntries(o *kernel.Observed, f kernel.Family) kernel.Entries {
 	return owning(o.Names, f, o.OtherSets, &o.OtherEntries)
 }
 
-func owning(n kernel.Names, f kernel.Family, sets []kernel.Set, entries *kernel.Entries) []kernel.Entry {
+func owning(n kernel.Names, f kernel.Family, sets []kernel.Set, entries *kernel.Entries) kernel.Entries {
 	for i := range sets {
 		if n.IsSet(sets[i].Name, f, kernel.VirtualServer) {
 			return entries.Of(sets[i].Name)
 		}
 	}
-	return nil
+	return kernel.Entries{}
 }
 
 // kubeProxySets lists kube-proxy's own sets that name its virtual servers.

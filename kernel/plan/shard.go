@@ -105,7 +105,7 @@ func cut(s *kernel.State, limit int) []Shard {
 func pieces(s *kernel.State) iter.Seq2[place, int] {
 	return func(yield func(place, int) bool) {
 		for _, set := range s.Sets {
-			if !yield(place{piece: pieceEntries, set: set.Name}, costEntry*len(s.Entries.Of(set.Name))) {
+			if !yield(place{piece: pieceEntries, set: set.Name}, costEntry*s.Entries.Of(set.Name).Len()) {
 				return
 			}
 		}

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -13,7 +12,7 @@ import (
 func (l *leads) addSlots(n kernel.Names, entries kernel.Entries) {
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		var last kernel.VirtualKey
-		for _, e := range entries.Of(n.Set(f, kernel.Slots)) {
+		for e := range entries.Of(n.Set(f, kernel.Slots)).All() {
 			if e.Proto != l.proto {
 				continue
 			}
@@ -31,11 +30,7 @@ func (l *leads) addSlots(n kernel.Names, entries kernel.Entries) {
 func (d *differ) leftSlots(proto kernel.Proto) (left []kernel.RealKey) {
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		set := d.have.Names.Set(f, kernel.Slots)
-		want, have := d.want.Entries.Of(set), d.have.Entries.Of(set)
-		if kernel.SameSlice(want, have) {
-			continue
-		}
-		kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(_, h *kernel.Entry) {
+		eachDifference(d.want.Entries.Of(set), d.have.Entries.Of(set), func(_, h *kernel.Entry) {
 			if h != nil && h.Proto == proto {
 				left = append(left, kernel.RealKey{Virtual: h.Key(), Addr: h.To()})
 			}
@@ -54,7 +49,7 @@ func (d *differ) slotless(sorted []kernel.RealKey) (left []kernel.RealKey) {
 			n++
 		}
 		has := make([]bool, n)
-		for e := range slotsOf(d.want.Entries.Of(d.have.Names.Set(key.Family(), kernel.Slots)), key) {
+		for _, e := range slotsOf(d.have.Names, d.want.Entries, key) {
 			at, found := slices.BinarySearchFunc(sorted[:n], kernel.RealKey{Virtual: key, Addr: e.To()}, kernel.RealKey.Compare)
 			if found {
 				has[at] = true
@@ -70,22 +65,14 @@ func (d *differ) slotless(sorted []kernel.RealKey) (left []kernel.RealKey) {
 	return left
 }
 
-// slotsOf gives the entries of an address in a map of endpoints.
-func slotsOf(slots []kernel.Entry, k kernel.VirtualKey) iter.Seq[*kernel.Entry] {
-	i, _ := slices.BinarySearchFunc(slots, k, func(e kernel.Entry, k kernel.VirtualKey) int { return e.Key().Compare(k) })
-	return func(yield func(*kernel.Entry) bool) {
-		for ; i < len(slots) && slots[i].Key() == k && yield(&slots[i]); i++ {
-		}
-	}
+// slotsOf returns the entries of an address in the map of endpoints.
+func slotsOf(n kernel.Names, entries kernel.Entries, k kernel.VirtualKey) []kernel.Entry {
+	return entries.At(kernel.Entry{Set: n.Set(k.Family(), kernel.Slots), Addr: k.Addr, Proto: k.Proto, Port: k.Port})
 }
 
 // leads reports whether an entry of a map leads to endpoints.
 func (d *differ) leads(h *kernel.Entry) bool {
-	family, _, _ := d.have.Names.SetSpec(h.Set)
-	for range slotsOf(d.have.Entries.Of(d.have.Names.Set(family, kernel.Slots)), h.Key()) {
-		return true
-	}
-	return false
+	return len(slotsOf(d.have.Names, d.have.Entries, h.Key())) > 0
 }
 
 // balances reports whether rules of a state balance, and so do the maps that they look into.
@@ -111,11 +98,7 @@ func (d *differ) flowsOfSlots() {
 	}
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		set := d.have.Names.Set(f, kernel.Frontends)
-		want, have := d.want.Entries.Of(set), d.have.Entries.Of(set)
-		if kernel.SameSlice(want, have) {
-			continue
-		}
-		kernel.Walk(want, have, sameMember, kernel.Entry.Compare, func(w, h *kernel.Entry) {
+		eachDifference(d.want.Entries.Of(set), d.have.Entries.Of(set), func(w, h *kernel.Entry) {
 			if h == nil && w.Proto == kernel.UDP {
 				d.clearFlow(kernel.RealKey{Virtual: w.Key(), Addr: w.Key().AddrPort()})
 			}

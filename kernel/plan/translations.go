@@ -98,7 +98,7 @@ func Translated(o *kernel.Observed) (virtuals []kernel.Virtual, reals []kernel.R
 		}
 	}
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		for _, e := range o.Entries.Of(o.Names.Set(f, kernel.Frontends)) {
+		for e := range o.Entries.Of(o.Names.Set(f, kernel.Frontends)).All() {
 			virtuals = append(virtuals, kernel.Virtual{Key: e.Key()}) // those with slots are there already
 		}
 	}

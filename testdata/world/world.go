@@ -162,7 +162,7 @@ func addSetsAndChains(s *kernel.State, f kernel.Family) {
 	var rules []string
 	for _, spec := range kernel.SetSpecs {
 		set := kernel.Set{Name: Names.Set(f, spec.Name), Type: spec.Type, Family: f}
-		n := len(s.Entries.Of(set.Name))
+		n := s.Entries.Of(set.Name).Len()
 		if spec.Type != kernel.BitmapPort {
 			set.MaxElem = uint32(max(1, n)) // no room to grow: every growth is a resize
 		}

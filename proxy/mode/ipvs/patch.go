@@ -136,7 +136,7 @@ func (p *patch) apply() (kernel.State, bool) {
 func (p *patch) keepsRules(entries kernel.Entries) bool {
 	for _, f := range p.now.Config.Families() {
 		name := p.config.Names.Set(f, kernel.LoopBack)
-		before, now := len(p.state.Entries.Of(name)), len(entries.Of(name))
+		before, now := p.state.Entries.Of(name).Len(), entries.Of(name).Len()
 		if (now == 0) != (before == 0) || kernel.Capacity(now) != kernel.Capacity(before) {
 			return false
 		}

@@ -95,7 +95,6 @@ func (m *Mode) patch(f *frontend.Frontends, changed []frontend.Changed) {
 	for i, of := range f.Config.Families() {
 		w := newWriter(f, &m.config, of)
 		x := &m.families[i]
-		x.parts = slices.Clone(x.parts)
 		loops := w.set(kernel.LoopBack)
 		for _, c := range changed {
 			was, is := x.parts[c.Service], w.part(c.Service, m.fronts[c.Service])
@@ -154,7 +153,7 @@ func (m *Mode) finish(f *frontend.Frontends) {
 		for name, typ := range setTypes {
 			set := kernel.Set{Name: w.set(name), Type: typ, Family: of}
 			if typ != kernel.BitmapPort {
-				set.MaxElem = kernel.Capacity(len(m.state.Entries.Of(set.Name)))
+				set.MaxElem = kernel.Capacity(m.state.Entries.Of(set.Name).Len())
 			}
 			sets = append(sets, set)
 		}

@@ -60,7 +60,7 @@ func slotsFit(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node, c 
 	}
 	have := 0
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		have += len(s.Entries.Of(c.Names.Set(f, kernel.Slots)))
+		have += s.Entries.Of(c.Names.Set(f, kernel.Slots)).Len()
 	}
 	if have > most {
 		t.Fatalf("%d slots, and %d by the size of the table", have, most)
@@ -146,14 +146,24 @@ func TestPatchedIsMade(t *testing.T) {
 	}
 }
 
-// An endpoint that goes costs as many entries as the service has slots, however large the table.
+// An endpoint that goes costs as many entries as the service has slots, however large the table, and copies only what
+// is near them.
 func TestOneEndpointChangesFewEntries(t *testing.T) {
-	table := modetest.Big(300, 5)
-	node, config := kernel.Node{Name: "n1"}, modetest.Defaults()
-	before := stateOf(table, node, config)
+	table, node, config := modetest.Big(2000, 5), kernel.Node{Name: "n1"}, modetest.Defaults()
+	var frontends frontend.Cache
+	var m Mode
+	state := func(was sources.Table) kernel.State {
+		return m.State(frontends.List(sources.Merged{Table: table, Delta: sources.Compare(was, table)}, node, config.Frontends), config)
+	}
+	before, was := state(sources.Table{}), table
 	table.Services = sources.ServicesOf(table.Services.Slice()...)
-	table.Services.At(7).Endpoints = table.Services.At(7).Endpoints[:4]
-	p := plan.Once(stateOf(table, node, config), kernel.Observed{State: before, Names: config.Names})
+	table.Services.At(700).Endpoints = table.Services.At(700).Endpoints[:4]
+	after, copied := state(was), 0
+	after.Entries.Unshared(before.Entries, func(own, _ []kernel.Entry) { copied += len(own) })
+	if copied > 1200 { // runs of a map of frontends and of one of slots
+		t.Errorf("%d of %d entries are copied", copied, after.Entries.Len())
+	}
+	p := plan.Once(after, kernel.Observed{State: before, Names: config.Names})
 	entries := 0
 	for _, o := range p.Ops {
 		if o.Object.Kind() == kernel.KindEntry {
