@@ -152,7 +152,7 @@ func (t *Table) left(f kernel.Family, gone map[string]bool) (bool, error) {
 					own = a.Text()
 				}
 			}
-			if in == table {
+			if in == table && own != classes(t.names, f) {
 				names = append(names, own)
 			}
 			return a.Err()

@@ -70,7 +70,7 @@ func (s shape) encode(e *kernel.Entry, f kernel.Family, end bool) (k key, ok boo
 		}
 	}
 	k.n = keySize(s.fields, f)
-	return k, hasAddr == e.Addr.IsValid() && hasProto == (e.Proto != 0) && s.verdict == (e.Goto != "") &&
+	return k, hasAddr == e.Addr.IsValid() && hasProto == (e.Proto != 0) && s.class == (e.Goto != "") &&
 		(s.to != nil) == (e.ToPort != 0)
 }
 
@@ -103,13 +103,10 @@ func (s shape) putElement(b *nl.Batch, e *kernel.Entry, f kernel.Family, added b
 	case s.interval:
 		to, _ := s.encode(e, f, true)
 		putKey(b, elemKeyEnd, &to)
-	case s.verdict && added:
-		data := b.Nest(unix.NFTA_SET_ELEM_DATA)
-		verdict := b.Nest(unix.NFTA_DATA_VERDICT)
-		b.U32BE(unix.NFTA_VERDICT_CODE, goTo)
-		b.Text(unix.NFTA_VERDICT_CHAIN, chainName("nat", e.Goto))
-		b.EndNest(verdict)
-		b.EndNest(data)
+	case s.class && added:
+		to := key{n: classSize}
+		binary.NativeEndian.PutUint32(to.bytes[:], classOf(e.Goto))
+		putKey(b, unix.NFTA_SET_ELEM_DATA, &to)
 	case s.to != nil && added:
 		var to key
 		if !to.addr(e.Second.Addr(), f) || !e.Second.IsSingleIP() {
@@ -125,11 +122,11 @@ func (s shape) putElement(b *nl.Batch, e *kernel.Entry, f kernel.Family, added b
 // goTo is NFT_GOTO as it is sent.
 const goTo = 1<<32 + unix.NFT_GOTO
 
-// decode reads an element. ok is false if it is none that encode makes: another program added it. chains has the names
-// of chains that were read before: most elements lead to one of a few.
-func (s shape) decode(a nl.Attrs, f kernel.Family, chains map[string]string) (e kernel.Entry, ok bool, err error) {
+// decode reads an element. ok is false if it is none that encode makes: another program added it. chains has the chain
+// of each class.
+func (s shape) decode(a nl.Attrs, f kernel.Family, chains map[uint32]string) (e kernel.Entry, ok bool, err error) {
 	var from, to, data []byte
-	odd, chain := false, ""
+	odd := false
 	for a.Next() {
 		switch a.Type() {
 		case unix.NFTA_SET_ELEM_KEY:
@@ -137,9 +134,7 @@ func (s shape) decode(a nl.Attrs, f kernel.Family, chains map[string]string) (e 
 		case elemKeyEnd:
 			to = value(a.Nested())
 		case unix.NFTA_SET_ELEM_DATA:
-			if data = value(a.Nested()); s.verdict {
-				chain = gotoOf(a.Nested(), chains)
-			}
+			data = value(a.Nested())
 		case unix.NFTA_SET_ELEM_FLAGS:
 			odd = odd || a.U32BE() != 0
 		case unix.NFTA_SET_ELEM_TIMEOUT, unix.NFTA_SET_ELEM_EXPIRATION:
@@ -182,12 +177,14 @@ func (s shape) decode(a nl.Attrs, f kernel.Family, chains map[string]string) (e 
 		to, _ := netip.AddrFromSlice(data[:size])
 		e.Second, e.ToPort = netip.PrefixFrom(to, to.BitLen()), binary.BigEndian.Uint16(data[size:])
 	}
-	e.Goto = chain
-	return e, s.verdict == (e.Goto != "") && (s.to != nil) == (e.ToPort != 0), nil
+	if s.class {
+		e.Goto = chains[binary.NativeEndian.Uint32(data)]
+	}
+	return e, s.class == (e.Goto != "") && (s.to != nil) == (e.ToPort != 0), nil
 }
 
 // gotoOf returns the chain of table nat that a verdict goes to, "" for another verdict.
-func gotoOf(a nl.Attrs, chains map[string]string) (chain string) {
+func gotoOf(a nl.Attrs) string {
 	for a.Next() {
 		if a.Type() != unix.NFTA_DATA_VERDICT {
 			continue
@@ -205,15 +202,9 @@ func gotoOf(a nl.Attrs, chains map[string]string) (chain string) {
 		if code != goTo {
 			return ""
 		}
-		chain, known := chains[string(name)]
-		if !known {
-			table, own, _ := cutChain(string(bytes.TrimRight(name, "\x00")))
-			if chain = own; table != "nat" {
-				chain = ""
-			}
-			chains[string(name)] = chain
+		if table, chain, _ := cutChain(string(bytes.TrimRight(name, "\x00"))); table == "nat" {
+			return chain
 		}
-		return chain
 	}
 	return ""
 }

@@ -105,8 +105,13 @@ func TestTampers(t *testing.T) {
 		"delete element ip svcproxy KUBE-SLOTS { 10.96.0.1 . tcp . 80 . 0:1 }",
 		"add element ip svcproxy KUBE-SLOTS { 10.96.0.1 . tcp . 80 . 0:2 : 10.2.0.3 . 1 }",
 		"add element ip svcproxy KUBE-SLOTS { 10.96.0.1 . tcp . 80 . 1:1 : 10.2.0.3 . 1 }",
-		"add element ip svcproxy KUBE-FRONTENDS { 10.96.0.1 . tcp . 81 : accept }",
-		"add element ip svcproxy KUBE-FRONTENDS { 10.96.0.1 . tcp . 81 : jump nat-KUBE-LB-2 }",
+		"add element ip svcproxy KUBE-FRONTENDS { 10.96.0.1 . tcp . 81 : 1:1 }",
+		"delete element ip svcproxy KUBE-CLASSES { " + classText(classOf("KUBE-LB-2")) + " }",
+		"delete element ip svcproxy KUBE-CLASSES { " + classText(classOf("KUBE-LB-2")) + " }; " +
+			"add element ip svcproxy KUBE-CLASSES { " + classText(classOf("KUBE-LB-2")) + " : accept }",
+		"delete element ip svcproxy KUBE-CLASSES { " + classText(classOf("KUBE-LB-2")) + " }; " +
+			"add element ip svcproxy KUBE-CLASSES { " + classText(classOf("KUBE-LB-2")) + " : jump nat-KUBE-LB-2 }",
+		"flush map ip svcproxy KUBE-CLASSES",
 		"add element ip svcproxy KUBE-NODE-PORT-TCP { 1 }",
 		"add element ip svcproxy KUBE-LOAD-BALANCER-SOURCE-CIDR { 10.96.0.1 . tcp . 81 . 10.0.0.1-10.0.0.6 }",
 		"add element ip svcproxy KUBE-LOAD-BALANCER-SOURCE-CIDR { 10.96.0.1-10.96.0.2 . tcp . 81 . 10.0.0.1 }",
@@ -251,20 +256,19 @@ func TestRefusal(t *testing.T) {
 // TestRefusedElement: of many entries in one message the refused one is named. Removing what is not there is no error.
 func TestRefusedElement(t *testing.T) {
 	table := open(t, kernel.DefaultNames)
-	s := parsed(t, mapState)
+	s := parsed(t, mapState+wide)
 	apply(t, table, s)
 	op := func(v kernel.Verb, member string) kernel.Op {
 		e, err := kernel.ParseMember(member)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Set = "KUBE-FRONTENDS"
+		e.Set = "KUBE-LOAD-BALANCER-SOURCE-CIDR"
 		return kernel.Op{Verb: v, Object: e}
 	}
-	missing := op(kernel.Remove, "10.96.0.9,tcp:9 : goto KUBE-LB-2")
-	bad := op(kernel.Add, "10.96.0.2,tcp:81 : goto KUBE-LB-9")
-	all := []kernel.Op{op(kernel.Add, "10.96.0.2,tcp:80 : goto KUBE-LB-2"), bad, op(kernel.Add, "10.96.0.2,tcp:82 : goto KUBE-LB-T"),
-		missing}
+	missing := op(kernel.Remove, "10.96.0.9,tcp:9,10.0.0.0/8")
+	bad := op(kernel.Add, "10.96.0.1,tcp:80,10.1.0.0/16") // another one contains it
+	all := []kernel.Op{op(kernel.Add, "10.96.0.2,tcp:80,10.0.0.0/8"), bad, op(kernel.Add, "10.96.0.2,tcp:82,10.0.0.0/8"), missing}
 	errs := table.Apply(all)
 	if len(errs) != 4 {
 		t.Fatal(errs)
@@ -274,7 +278,7 @@ func TestRefusedElement(t *testing.T) {
 			t.Errorf("op %d: %v", i, err)
 		}
 	}
-	if text := fmt.Sprint(errs[0]); !strings.Contains(text, "KUBE-LB-9") {
+	if text := fmt.Sprint(errs[0]); !strings.Contains(text, "10.1.0.0/16") {
 		t.Error(text)
 	}
 	if got := observed(t, table).State; got.String() != s.String() {
@@ -349,7 +353,7 @@ func TestReadingIsKept(t *testing.T) {
 	queries(2, func() { first = observed(t, table) })
 	queries(2, func() { verify(true) })
 	kerneltest.Run(t, "nft", "add table ip other")
-	heads := uint64(2 + 5)                                        // generation, tables of two families, sets, chains, rules
+	heads := uint64(2 + 6)                                        // generation, tables of two families, sets, classes, chains, rules
 	queries(heads+1+uint64(len(s.Sets)), func() { verify(true) }) // each set, and the generation
 	queries(1, func() { verify(true) })
 	queries(1, func() {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verdictMap goes to the chain that a map has for the packet: -j VMAP --map NAME dst,dst.
+// verdictMap goes to the chain that a map has for the packet: -j VMAP --map NAME dst,dst. The chain's number gets into
+// the packet's priority on the way, as a slot does.
 func (c *compiler) verdictMap() error {
 	name, directions, shape, err := c.mapOf()
 	if err != nil {
@@ -18,12 +19,17 @@ func (c *compiler) verdictMap() error {
 	if err != nil {
 		return err
 	}
-	if !shape.verdict || len(c.words) > 0 {
+	if !shape.class || len(c.words) > 0 {
 		return fmt.Errorf("map %s with %d words behind it", name, len(c.words))
 	}
 	c.add("lookup", text(unix.NFTA_LOOKUP_SET, name), num(unix.NFTA_LOOKUP_SREG, reg(0)),
+		num(unix.NFTA_LOOKUP_DREG, reg(0)))
+	c.add("meta", num(unix.NFTA_META_KEY, unix.NFT_META_PRIORITY), num(unix.NFTA_META_SREG, reg(0)))
+	c.meta(0, unix.NFT_META_PRIORITY)
+	to := classes(c.names, c.family)
+	c.add("lookup", text(unix.NFTA_LOOKUP_SET, to), num(unix.NFTA_LOOKUP_SREG, reg(0)),
 		num(unix.NFTA_LOOKUP_DREG, unix.NFT_REG_VERDICT))
-	c.say("%s vmap @%s", key, name)
+	c.say("meta priority set %s map @%s meta priority vmap @%s", key, name, to)
 	return nil
 }
 

@@ -61,6 +61,16 @@ func TestMaps(t *testing.T) {
 			sameText(t, table, s)
 			apply(t, table, s)
 			readable(t, table, s)
+			led := 0 // of all elements, those that lead to chains
+			for _, f := range families {
+				classes, err := table.listClasses(f)
+				if led += len(classes); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := strings.Count(text, "\n:KUBE-LB-"); led != want {
+				t.Errorf("%d elements lead to chains, want one for each of %d", led, want)
+			}
 			other := parsed(t, strings.NewReplacer("goto KUBE-LB-2", "goto KUBE-LB-T", ".2:8080", ".3:8080",
 				":KUBE-LB-2 - [0:0]\n", "", "-A KUBE-LB-2 -j DNAT --map KUBE-SLOTS dst,dst --random 2\n", "",
 				"-A KUBE-LB-2 -j DNAT --map KUBE-6-SLOTS dst,dst --random 2\n", "").Replace(text))

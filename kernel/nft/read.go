@@ -16,7 +16,8 @@ type reading struct {
 	sets    []kernel.Set
 	entries kernel.Entries
 	chains  []kernel.Chain
-	dormant bool // a table is switched off: none of its base chains is called
+	classes map[kernel.Family]map[uint32]string // chains by their numbers
+	dormant bool                                // a table is switched off: none of its base chains is called
 }
 
 // unread is a rule that no state wants. It stands for one that another program changed.
@@ -130,6 +131,7 @@ func (t *Table) list(entries bool) (r reading, err error) {
 	r = t.last
 	if !t.heads {
 		r, err = t.listHeads()
+		t.last.classes = r.classes
 	}
 	if err != nil || !entries {
 		return r, err
@@ -147,6 +149,7 @@ func (t *Table) list(entries bool) (r reading, err error) {
 
 // listHeads lists sets without their entries, and chains.
 func (t *Table) listHeads() (r reading, err error) {
+	r.classes = make(map[kernel.Family]map[uint32]string)
 	for _, f := range families {
 		dormant, err := t.dormant(f)
 		if errors.Is(err, unix.ENOENT) {
@@ -159,9 +162,21 @@ func (t *Table) listHeads() (r reading, err error) {
 		if err != nil {
 			return r, err
 		}
-		chains, err := t.chains(f, dormant)
+		var listed map[uint32]string
+		if slices.ContainsFunc(sets, func(s kernel.Set) bool { return t.names.IsSet(s.Name, f, kernel.Frontends) }) {
+			if listed, err = t.listClasses(f); err != nil {
+				return r, err
+			}
+		}
+		chains, err := t.chains(f, dormant, listed)
 		if err != nil {
 			return r, err
+		}
+		r.classes[f] = make(map[uint32]string)
+		for _, c := range chains {
+			if isClass(t.names, c) {
+				r.classes[f][classOf(c.Name)] = c.Name
+			}
 		}
 		r.sets, r.chains = append(r.sets, sets...), append(r.chains, chains...)
 		r.dormant = r.dormant || dormant

@@ -11,7 +11,7 @@ import (
 )
 
 // chains lists our chains of a family with their rules.
-func (t *Table) chains(f kernel.Family, dormant bool) (all []kernel.Chain, err error) {
+func (t *Table) chains(f kernel.Family, dormant bool, listed map[uint32]string) (all []kernel.Chain, err error) {
 	table := t.names.Table()
 	rules := make(map[string][]string) // by chain
 	ask := func(b *nl.Batch) { b.Text(unix.NFTA_CHAIN_TABLE, table) }
@@ -29,6 +29,8 @@ func (t *Table) chains(f kernel.Family, dormant bool) (all []kernel.Chain, err e
 				rules[name] = []string{misplaced}
 			case ok && dormant:
 				rules[name] = []string{unread}
+			case isClass(t.names, c):
+				rules[name] = classRules(chain, listed)
 			}
 			return err
 		})

@@ -85,7 +85,7 @@ func (t *Table) sameElements(s kernel.Set, want kernel.Entries) (bool, error) {
 
 // eachElement lists the elements of a set. ok is false for one that is no entry.
 func (t *Table) eachElement(s kernel.Set, restart func(), each func(e kernel.Entry, ok bool)) error {
-	shape, chains := shapes[s.Type], make(map[string]string)
+	shape, chains := shapes[s.Type], t.last.classes[s.Family]
 	ask := func(b *nl.Batch) {
 		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.names.Table())
 		b.Text(unix.NFTA_SET_ELEM_LIST_SET, s.Name)

@@ -22,11 +22,11 @@ const (
 )
 
 // shape is what a type of set is in nf_tables: a key of several fields is a concatenation, each field padded to 32
-// bits. Of a map the value is a verdict or a concatenation.
+// bits. Of a map the value is a class or a concatenation.
 type shape struct {
 	fields   []field
-	interval bool // the last field is a prefix
-	verdict  bool
+	interval bool    // the last field is a prefix
+	class    bool    // the value is the number of a chain
 	to       []field // secondField and the port
 }
 
@@ -36,7 +36,7 @@ var shapes = map[kernel.SetType]shape{
 	kernel.HashIPPortIP:  {fields: []field{addrField, protoField, portField, secondField}},
 	kernel.HashIPPortNet: {fields: []field{addrField, protoField, portField, secondField}, interval: true},
 	kernel.BitmapPort:    {fields: []field{portField}},
-	kernel.MapIPPort:     {fields: []field{addrField, protoField, portField}, verdict: true},
+	kernel.MapIPPort:     {fields: []field{addrField, protoField, portField}, class: true},
 	kernel.MapIPPortSlot: {fields: []field{addrField, protoField, portField, slotField}, to: endpoint},
 }
 
@@ -100,22 +100,24 @@ func (s shape) flags() uint32 {
 	return 0
 }
 
-func (s shape) isMap() bool { return s.verdict || s.to != nil }
+func (s shape) isMap() bool { return s.class || s.to != nil }
 
-// dataType and dataSize are the type and the length of values, 0 without them. The kernel knows the length of a
-// verdict.
+// dataType and dataSize are the type and the length of values, 0 without them.
 func (s shape) dataType(f kernel.Family) uint32 {
-	if s.verdict {
-		return typeOfVerdict
+	if s.class {
+		return classID
 	}
 	return keyType(s.to, f)
 }
 
 func (s shape) dataSize(f kernel.Family) uint32 {
-	if s.to == nil {
-		return 0
+	switch {
+	case s.class:
+		return classSize
+	case s.to != nil:
+		return uint32(keySize(s.to, f))
 	}
-	return uint32(keySize(s.to, f))
+	return 0
 }
 
 // putSet adds the message that creates a set. It has no size, so it grows as needed.
@@ -133,9 +135,10 @@ func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 	b.U32BE(unix.NFTA_SET_KEY_LEN, uint32(keySize(shape.fields, s.Family)))
 	if shape.isMap() {
 		b.U32BE(unix.NFTA_SET_DATA_TYPE, shape.dataType(s.Family))
-		if n := shape.dataSize(s.Family); n > 0 {
-			b.U32BE(unix.NFTA_SET_DATA_LEN, n)
-		}
+		b.U32BE(unix.NFTA_SET_DATA_LEN, shape.dataSize(s.Family))
+	}
+	if shape.class {
+		hostOrder(b, dataOrder)
 	}
 	if shape.interval {
 		desc := b.Nest(unix.NFTA_SET_DESC)

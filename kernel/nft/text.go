@@ -37,13 +37,17 @@ func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
 	if shape.isMap() {
 		kind = "map "
 	}
-	if v == kernel.Remove {
+	to := place(s.Family, n, classes(n, s.Family))
+	switch {
+	case v == kernel.Remove && shape.class:
+		return "delete map " + place(s.Family, n, s.Name) + "\ndelete map " + to
+	case v == kernel.Remove:
 		return "delete " + kind + place(s.Family, n, s.Name)
 	}
 	what := "type " + typesText(shape.fields, s.Family)
 	switch {
-	case shape.verdict:
-		what += " : verdict"
+	case shape.class:
+		what += fmt.Sprintf(" : classid; }\nadd map %s { type classid : verdict", to)
 	case shape.to != nil:
 		what += " : " + typesText(shape.to, s.Family)
 	case shape.interval:
@@ -69,8 +73,8 @@ func entryText(o kernel.Op, e kernel.Entry, n kernel.Names) string {
 	shape, value := shapes[spec.Type], ""
 	switch {
 	case o.Verb == kernel.Remove:
-	case shape.verdict:
-		value = " : goto " + chainName("nat", e.Goto)
+	case shape.class:
+		value = " : " + classText(classOf(e.Goto))
 	case shape.to != nil:
 		value = fmt.Sprintf(" : %s . %d", e.Second.Addr(), e.ToPort)
 	}
@@ -117,7 +121,11 @@ var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrou
 
 func chainText(o kernel.Op, c kernel.Chain, n kernel.Names) string {
 	at := place(c.Family, n, chainName(c.Table, c.Name))
-	if o.Verb == kernel.Remove {
+	class := fmt.Sprintf("element %s { %s", place(c.Family, n, classes(n, c.Family)), classText(classOf(c.Name)))
+	switch {
+	case o.Verb == kernel.Remove && isClass(n, c):
+		return "delete " + class + " }\ndelete chain " + at
+	case o.Verb == kernel.Remove:
 		return "delete chain " + at
 	}
 	var b strings.Builder
@@ -129,6 +137,9 @@ func chainText(o kernel.Op, c kernel.Chain, n kernel.Names) string {
 			hookNames[base.hook], base.priority)
 	default:
 		b.WriteString("add chain " + at)
+	}
+	if isClass(n, c) && o.Verb == kernel.Add {
+		fmt.Fprintf(&b, "\nadd %s : goto %s }", class, chainName(c.Table, c.Name))
 	}
 	if c.Rules == "" {
 		return b.String()

@@ -115,6 +115,12 @@ func (x *transaction) build() {
 		x.batch.Text(unix.NFTA_RULE_CHAIN, chainName(c.Table, c.Name))
 		x.end(i)
 	}
+	for _, i := range slices.Concat(w.chains, w.goneChains) {
+		gone := x.ops[i].Verb == kernel.Remove
+		if is, there, right := x.classed(i); is && there && (gone || !right) {
+			x.class(unix.NFT_MSG_DELSETELEM, i)
+		}
+	}
 	x.batch.Grow(typicalElement * (len(w.entries) + len(w.goneEntries)))
 	x.entries(unix.NFT_MSG_DELSETELEM, w.goneEntries)
 	for _, i := range w.goneSets {
@@ -123,9 +129,23 @@ func (x *transaction) build() {
 		x.batch.Text(unix.NFTA_SET_TABLE, x.table)
 		x.batch.Text(unix.NFTA_SET_NAME, s.Name)
 		x.end(i)
+		if s.Type == kernel.MapIPPort {
+			x.begin(unix.NFT_MSG_DELSET, 0, s.Family)
+			x.batch.Text(unix.NFTA_SET_TABLE, x.table)
+			x.batch.Text(unix.NFTA_SET_NAME, classes(x.names, s.Family))
+			x.end(i)
+		}
 	}
 	for _, i := range w.goneChains {
 		x.deleteChain(i)
+	}
+	created := make(map[kernel.Family]bool) // the maps of classes
+	create := func(f kernel.Family, i int) {
+		if !created[f] {
+			created[f], x.ids = true, x.ids+1
+			putClasses(&x.batch, x.table, x.names, f, x.ids)
+			x.of = append(x.of, span{op: i})
+		}
 	}
 	for _, i := range w.sets {
 		x.ids++
@@ -134,6 +154,15 @@ func (x *transaction) build() {
 			return
 		}
 		x.of = append(x.of, span{op: i})
+		if s := x.ops[i].Object.(kernel.Set); s.Type == kernel.MapIPPort {
+			create(s.Family, i)
+		}
+	}
+	for _, i := range w.chains {
+		if is, _, right := x.classed(i); is && !right {
+			create(x.ops[i].Object.(kernel.Chain).Family, i)
+			x.class(unix.NFT_MSG_NEWSETELEM, i)
+		}
 	}
 	x.entries(unix.NFT_MSG_NEWSETELEM, w.entries)
 	for _, i := range w.chains {

@@ -102,6 +102,10 @@ func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[
 			return err
 		}
 		*about = append(*about, "a set of type "+string(s.Type))
+		if s.Type == kernel.MapIPPort {
+			putClasses(b, table, t.names, f, uint32(len(words)+len(tried)))
+			*about = append(*about, "a map of chains")
+		}
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package nftables is mode nftables: maps of nftables choose an endpoint for each new connection, and the connection
 // tracker keeps it there. The number of rules does not grow with services.
 //
-// Map FRONTENDS has each address, protocol and port that is served, with the chain of its class (KUBE-LB-M-3). That
-// chain draws a slot, and map SLOTS has the endpoint of each slot. A weight is a number of slots. Node ports are
+// Map FRONTENDS has each address, protocol and port that is served, with the chain of its class (KUBE-LB-M-3), which
+// package nft writes as a number. That chain draws a slot, and map SLOTS has the endpoint of each slot. A weight is a number of slots. Node ports are
 // frontends at the node's addresses. All but one rule is in table nat, so packets of known connections pass that one
 // alone; it drops what does not fit its connection. The last rules of nat refuse what is not served at a VIP.
 //

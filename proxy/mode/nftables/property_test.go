@@ -56,7 +56,7 @@ func slotsFit(t *rapid.T, s kernel.State, table sources.Table, n kernel.Node, c 
 	most := 0
 	for _, s := range table.Services.All() {
 		size := sources.SizeOf(s)
-		most += max(size.Slots, size.HashSlots) * len(n.Addrs) // of node ports
+		most += max(size.Slots, size.HashSlots) * max(1, len(n.Addrs)) // of node ports
 	}
 	have := 0
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
