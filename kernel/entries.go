@@ -137,8 +137,8 @@ func (l Entries) Equal(o Entries) bool {
 // Shares reports whether two lists are the same memory, and so equal.
 func (l Entries) Shares(o Entries) bool { return SameSlice(l.runs, o.runs) }
 
-// Unshared calls f with the parts of two lists that are not the same memory, in order. All that a set has of an address,
-// protocol and port in both lists is in one call, with one of the parts empty if only one list has it.
+// Unshared calls f with the parts of two lists that are not the same memory, in order. All that a set has of an
+// address, protocol and port in both lists is in one call, with one of the parts empty if only one list has it.
 func (l Entries) Unshared(o Entries, f func(own, other []Entry)) {
 	unshared(l.runs, o.runs, compareEntryKeys, func(a, b []Entry, _ int) { f(a, b) })
 }

@@ -17,8 +17,8 @@ import (
 // or an element that leads to a chain is added, the kernel walks all such elements, and the rules behind each: with
 // 5,000 frontends that took 1 ms.
 //
-// No state has CLASSES. A chain of a class has its element there as long as it exists. Its number is a hash of its name,
-// so an element of a frontend can be written without a look at the others.
+// No state has CLASSES. A chain of a class has its element there as long as it exists. Its number is a hash of its
+// name, so an element of a frontend can be written without a look at the others.
 
 // classes is the name of the map.
 func classes(n kernel.Names, f kernel.Family) string { return n.Set(f, "CLASSES") }

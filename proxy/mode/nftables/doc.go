@@ -2,9 +2,10 @@
 // tracker keeps it there. The number of rules does not grow with services.
 //
 // Map FRONTENDS has each address, protocol and port that is served, with the chain of its class (KUBE-LB-M-3), which
-// package nft writes as a number. That chain draws a slot, and map SLOTS has the endpoint of each slot. A weight is a number of slots. Node ports are
-// frontends at the node's addresses. All but one rule is in table nat, so packets of known connections pass that one
-// alone; it drops what does not fit its connection. The last rules of nat refuse what is not served at a VIP.
+// package nft writes as a number. That chain draws a slot, and map SLOTS has the endpoint of each slot. A weight is a
+// number of slots. Node ports are frontends at the node's addresses. All but one rule is in table nat, so packets of
+// known connections pass that one alone; it drops what does not fit its connection. The last rules of nat refuse what
+// is not served at a VIP.
 //
 // Endpoints are chosen at random, as in kube-proxy: a counter (numgen inc) would be shared by all services with as many
 // slots, and a client that asks two of them in turn would always meet the same endpoints. Session affinity and the
