@@ -142,6 +142,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestNothingIsSaidTwice`},
 	{"ipvs", "takes over virtual servers", `
 		TestImportTakesOver
+		TestVRRPStaysWithKeepalived
 		TestKubeProxysNodeIsTakenOverWithoutTouchingIPVS
 		TestOwnershipSetEmptiedWhileStoppedDisownsNothing
 		TestWhatKubeProxyLeftIsSaid`},
@@ -170,6 +171,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestMasqueradeBit
 		TestRoutedVIPs
 		TestHostPortsAreRefusedOnVIPs
+		TestHostPortsStayClosed
 		TestSourceRanges
 		TestPingOfVIPs
 		TestAPIServersServiceOnALink
@@ -179,6 +181,7 @@ var limits = []struct{ modes, why, tests string }{
 		TestLocalWithoutALocalEndpoint`},
 	{"ipvs iptables nftables", "wants connections to outlive svcproxy, and the relay's end with it", `
 		TestConnectionsOutliveSvcproxy
+		TestManyConnectionsOutliveSvcproxy
 		TestVIPThatAppearsOnALink
 		TestNothingGoodLeavesTheKernelServing
 		TestVIPBindingChangesUnderTraffic`},

@@ -43,6 +43,41 @@ func TestConnectionsOutliveSvcproxy(t *testing.T) {
 	ask(t, n.Client, "tcp", "10.96.0.21:80")
 }
 
+// Of 200 open connections none is lost, whatever becomes of svcproxy, its program, its files and the endpoints.
+func TestManyConnectionsOutliveSvcproxy(t *testing.T) {
+	n := newNode(t, "")
+	n.start(t, web)
+	held := n.hold200(t)
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"a restart", func() { n.restart(t, "") }},
+		{"kill -9", func() { n.Kill(); must(t, n.Start()) }},
+		{"an upgrade", func() {
+			must(t, n.Stop())
+			program, err := os.ReadFile(n.Binary)
+			must(t, err)
+			n.Binary = filepath.Join(t.TempDir(), "svcproxy")
+			must(t, os.WriteFile(n.Binary, program, 0o755))
+			must(t, n.Start())
+		}},
+		{"endpoints that go", func() { n.serve(t, strings.ReplaceAll(web, allPods, `["10.2.3.10", "fd00:2:3::10"]`)) }},
+		{"endpoints that come", func() { n.serve(t, web) }},
+		{"other weights", func() {
+			n.serve(t, strings.ReplaceAll(web, allPods, `[{ address = "10.2.1.10", weight = 3 }, "10.2.2.10", { address = "fd00:2:1::10", weight = 3 }, "fd00:2:2::10"]`))
+		}},
+		{"a reload", func() { n.says(t, 0, "reload --wait") }},
+		{"another configuration", func() { must(t, n.Configure("ipvs.syncPeriod = \"7s\"")) }},
+	} {
+		step.do()
+		n.applied(t, step.name)
+		if lost := unanswered(held); lost > 0 {
+			t.Errorf("%s: %d of %d connections are lost", step.name, lost, len(held))
+		}
+	}
+}
+
 // A file that is refused keeps what it last served, and the others apply.
 func TestBrokenFileKeepsServing(t *testing.T) {
 	n := newNode(t, "")
