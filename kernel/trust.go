@@ -92,7 +92,11 @@ func (s Saved) checkNumbers(values ...string) error {
 func (o *Observed) Unserved() []netip.Addr {
 	served := make(map[netip.Addr]bool)
 	for _, run := range o.Entries.Runs() {
-		if _, spec, ours := o.Names.SetSpec(run[0].Set); ours && spec.Opens {
+		family, spec, ours := o.Names.SetSpec(run[0].Set)
+		switch {
+		case !ours, spec.Name == Frontends: // which has node ports at the node's own addresses, too
+			continue
+		case spec.Opens, spec.Name == IPVSIPs && o.HasSet(o.Names.Set(family, Frontends)):
 			for _, e := range run {
 				served[e.Addr] = true
 			}

@@ -67,3 +67,16 @@ func TestUnserved(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The map of frontends has the node's addresses for node ports, so it proves nothing. The set of guarded VIPs does.
+func TestUnservedInModeNFTables(t *testing.T) {
+	addr := netip.MustParseAddr
+	o := Observed{Names: DefaultNames}
+	o.Entries = EntriesOf([]Entry{{Set: "KUBE-FRONTENDS", Addr: addr("10.96.0.1")}, {Set: "KUBE-FRONTENDS", Addr: addr("192.0.2.77")},
+		{Set: "KUBE-IPVS-IPS", Addr: addr("10.96.0.1")}})
+	o.Addrs = []Addr{{Addr: addr("10.96.0.1")}, {Addr: addr("192.0.2.77")}}
+	o.Sets = []Set{{Name: "KUBE-FRONTENDS"}}
+	if got := o.Unserved(); !slices.Equal(got, []netip.Addr{addr("192.0.2.77")}) {
+		t.Error(got)
+	}
+}
