@@ -8,6 +8,7 @@ const (
 	KindSet
 	KindEntry
 	KindSwap
+	KindFlowtable
 	KindChain
 	KindOtherChain
 	KindLink
@@ -73,6 +74,8 @@ var Rows = [NumKinds]Row{
 	KindEntry: {Name: "entry", Adapter: IPSetAdapter, Build: AddGuards, Teardown: RemoveGuards, Shared: true,
 		word: "add", Objects: entries},
 	KindSwap: {Name: "swap", Adapter: IPSetAdapter, Build: AddSets},
+	KindFlowtable: {Name: "flowtable", Adapter: IPTablesAdapter, Build: AddSets, Teardown: RemoveSets, word: "flowtable",
+		Objects: flowtables},
 	KindChain: {Name: "chain", Adapter: IPTablesAdapter, Build: WriteChains, Teardown: RemoveChains,
 		text: appendChains, Objects: chains},
 	KindOtherChain: {Name: "otherChain", Adapter: OtherTables, Build: DropOthers, Teardown: DropOthers,

@@ -11,16 +11,17 @@ import (
 // State is what the kernel should look like, or does: sorted slices of comparable values
 // without duplicates. Its zero is a kernel without owned objects.
 type State struct {
-	Sysctls  []Sysctl
-	Timeouts Timeouts // of IPVS; 0 leaves a timeout as it is
-	Sets     []Set
-	Entries  Entries
-	Chains   []Chain
-	Others   []OtherChain // in back ends that are not written
-	Links    []Link
-	Virtuals []Virtual
-	Reals    Reals
-	Daemons  []SyncDaemon // at most one of each role
+	Sysctls    []Sysctl
+	Timeouts   Timeouts // of IPVS; 0 leaves a timeout as it is
+	Sets       []Set
+	Entries    Entries
+	Chains     []Chain
+	Flowtables []Flowtable  // at most one of each family
+	Others     []OtherChain // in back ends that are not written
+	Links      []Link
+	Virtuals   []Virtual
+	Reals      Reals
+	Daemons    []SyncDaemon // at most one of each role
 	// A VIP is made local by an address or by a route.
 	Addrs     []Addr
 	Routes    []Route

@@ -8,7 +8,8 @@ import (
 )
 
 func inTransaction(k kernel.Kind) bool {
-	return k == kernel.KindSet || k == kernel.KindEntry || k == kernel.KindSwap || k == kernel.KindChain
+	return k == kernel.KindSet || k == kernel.KindEntry || k == kernel.KindSwap || k == kernel.KindChain ||
+		k == kernel.KindFlowtable
 }
 
 func oneTransaction(a, b kernel.Kind) bool { return inTransaction(a) && inTransaction(b) }

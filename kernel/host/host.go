@@ -310,6 +310,11 @@ func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error)
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return fmt.Errorf("reading iptables: %w", err)
 	}
+	if native, ok := k.tables.(nativeTables); ok {
+		if o.Flowtables, err = native.table.ReadFlowtables(); err != nil {
+			return fmt.Errorf("reading flowtables: %w", err)
+		}
+	}
 	o.Others, err = k.tables.Others(ctx, k.o.Names)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("reading iptables: %w", err)

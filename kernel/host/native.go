@@ -71,7 +71,7 @@ func (k *Kernel) Text(p kernel.Plan) string {
 func NativeText(p kernel.Plan, names kernel.Names) string {
 	return p.Text(func(b *strings.Builder, o kernel.Op) {
 		switch o.Object.Kind() {
-		case kernel.KindSet, kernel.KindEntry, kernel.KindChain:
+		case kernel.KindSet, kernel.KindEntry, kernel.KindChain, kernel.KindFlowtable:
 			text := strings.TrimSuffix(nft.Text(o, names), "\n")
 			fmt.Fprintf(b, "%s %s\n", o.Verb, strings.ReplaceAll(text, "\n", "\n    "))
 		default:

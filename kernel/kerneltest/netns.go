@@ -88,7 +88,9 @@ var (
 		_, err := nl.Family("IPVS")
 		return err
 	})}
-	Dummy = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(tryDummy) })}
+	// Flowtables means that nf_tables has flowtables, and connection tracking its list in /proc, which tells of them.
+	Flowtables = Feature{Name: "nf_flow_table", probe: sync.OnceValue(func() error { return inNamespace(tryFlowtable) })}
+	Dummy      = Feature{Name: "dummy", probe: sync.OnceValue(func() error { return inNamespace(tryDummy) })}
 	// Namespaces means that a test may have several, for tests with two hosts.
 	Namespaces = Feature{Name: "a namespace beside the test's own", probe: func() error {
 		if given {
@@ -99,6 +101,16 @@ var (
 	// Users means that a test can run processes and own files as other users.
 	Users = Feature{Name: "other users", probe: Root.probe, optional: true}
 )
+
+func tryFlowtable() error {
+	rules := "add table ip t; add flowtable ip t f { hook ingress priority 0; devices = { lo }; };" +
+		"add chain ip t c; add rule ip t c flow add @f"
+	if out, err := exec.Command("nft", rules).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	_, err := os.Stat("/proc/thread-self/net/nf_conntrack")
+	return err
+}
 
 // Tool is a program that a test runs, such as ipset, ip and ipvsadm, which read and
 // write the kernel independently.

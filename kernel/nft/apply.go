@@ -12,8 +12,8 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Apply carries out all ops or none: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove) and kernel.Chain. The
-// result has one error for each op and is nil if all were carried out.
+// Apply carries out all ops or none: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove), kernel.Flowtable and
+// kernel.Chain. The result has one error for each op and is nil if all were carried out.
 //
 // The order of the ops does not matter. What goes is taken away first: rules, then entries, sets and chains. Removing
 // an entry that is not there is no error, nor is adding one that is.
@@ -91,6 +91,9 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	}
 	x := transaction{names: t.names, table: t.names.Table(), ops: ops}
 	if x.emptied, x.err = t.emptied(ops); x.err == nil {
+		x.linked, x.err = t.linked(ops)
+	}
+	if x.err == nil {
 		x.build()
 	}
 	if x.err != nil {

@@ -286,7 +286,15 @@ func (c *compiler) icmp(value string) error {
 // states are the bits of NFT_CT_STATE (linux/netfilter/nf_conntrack_common.h).
 var states = map[string]uint32{"INVALID": 1, "ESTABLISHED": 2, "RELATED": 4, "NEW": 8, "UNTRACKED": 64}
 
+// translated is IPS_DST_NAT (linux/netfilter/nf_conntrack_common.h).
+const translated = 1 << 5
+
 func (c *compiler) state(list string) error {
+	if list == "DNAT" {
+		c.connection(unix.NFT_CT_STATUS, translated)
+		c.say("ct status %sdnat", c.not())
+		return nil
+	}
 	var bits uint32
 	for name := range strings.SplitSeq(list, ",") {
 		bit, ok := states[name]
@@ -295,14 +303,19 @@ func (c *compiler) state(list string) error {
 		}
 		bits |= bit
 	}
-	c.add("ct", num(unix.NFTA_CT_DREG, reg(0)), num(unix.NFTA_CT_KEY, unix.NFT_CT_STATE))
+	c.connection(unix.NFT_CT_STATE, bits)
+	c.say("ct state %s%s", c.not(), strings.ToLower(list))
+	return nil
+}
+
+// connection looks for any of some bits of what connection tracking knows.
+func (c *compiler) connection(key, bits uint32) {
+	c.add("ct", num(unix.NFTA_CT_DREG, reg(0)), num(unix.NFTA_CT_KEY, key))
 	none := make([]byte, 4)
 	c.mask(0, native(bits), none)
 	c.invert = !c.invert // any of the bits is a result other than 0
 	c.compare(0, none)
 	c.invert = !c.invert
-	c.say("ct state %s%s", c.not(), strings.ToLower(list))
-	return nil
 }
 
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }

@@ -220,3 +220,41 @@ func normal(list string) string {
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }
+
+// A flowtable and its rule are tried before they are wanted. Where the kernel has none, the error names the modules.
+func TestFlowtableIsTried(t *testing.T) {
+	table := open(t, kernel.DefaultNames)
+	err := table.Try(nftables.FlowtableTrial(kernel.DefaultNames))
+	if kerneltest.Flowtables.Missing() == nil {
+		if err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	if len(kernel.Missing(err)) != 1 || !strings.Contains(err.Error(), "nf_flow_table") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTextOfFlowtables(t *testing.T) {
+	was := kernel.Flowtable{Family: kernel.IPv4, Links: "eth0,eth1"}
+	is := kernel.Flowtable{Family: kernel.IPv4, Links: "eth0,wg0"}
+	const flows = "flowtable ip svcproxy flows"
+	for _, c := range []struct {
+		op   kernel.Op
+		want string
+	}{
+		{kernel.Op{Verb: kernel.Add, Object: was}, "add " + flows + " { hook ingress priority 0; devices = { eth0, eth1 }; counter; }"},
+		{kernel.Op{Verb: kernel.Change, Object: is, Was: was}, "delete " + flows + " { devices = { eth1 }; }\n" +
+			"add " + flows + " { hook ingress priority 0; devices = { eth0, wg0 }; counter; }"},
+		{kernel.Op{Verb: kernel.Remove, Object: was, Was: was}, "delete " + flows},
+	} {
+		if got := Text(c.op, kernel.DefaultNames); got != c.want {
+			t.Errorf("got\n%s\nwant\n%s", got, c.want)
+		}
+	}
+	line := was.String() + "\n"
+	if o, err := kernel.ParseObserved(line); err != nil || o.String() != line {
+		t.Errorf("%q is read as %q, %v", line, o.String(), err)
+	}
+}

@@ -171,6 +171,15 @@ func (t *Table) removal(f kernel.Family) (ops []kernel.Op, err error) {
 	if err != nil {
 		return nil, err
 	}
+	flowtables, err := t.ReadFlowtables()
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range flowtables {
+		if x.Family == f {
+			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: x, Was: x})
+		}
+	}
 	for _, s := range sets {
 		if s.Family == f {
 			ops = append(ops, kernel.Op{Verb: kernel.Remove, Object: s, Was: s})

@@ -54,6 +54,9 @@ func (c *compiler) target(option, name string) error {
 		return c.setMark()
 	case "DNAT":
 		return c.destination()
+	case "FLOWOFFLOAD":
+		c.add("flow_offload", text(flowName, flowtable))
+		c.say("flow add @%s", flowtable)
 	case "VMAP":
 		return c.verdictMap()
 	default:

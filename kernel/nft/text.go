@@ -17,6 +17,8 @@ func Text(o kernel.Op, n kernel.Names) string {
 		return setText(o.Verb, x, n)
 	case kernel.Entry:
 		return entryText(o, x, n)
+	case kernel.Flowtable:
+		return flowtableText(o, x, n)
 	case kernel.Chain:
 		return chainText(o, x, n)
 	}

@@ -76,7 +76,7 @@ func (t *Table) Try(chains []kernel.Chain) error {
 	}
 }
 
-// tryObjects adds the base chains of a chain's table, and the sets that its rules name.
+// tryObjects adds the base chains of a chain's table, and the sets and the flowtable that its rules name.
 func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[string]bool, about *[]string) error {
 	for name := range hooks[c.Table] {
 		base := kernel.Chain{Family: c.Family, Table: c.Table, Name: name}
@@ -88,6 +88,11 @@ func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[
 		*about = append(*about, "a base chain of table "+c.Table)
 	}
 	words := strings.Fields(c.Rules)
+	if name := ip(c.Family) + " " + flowtable; slices.Contains(words, "FLOWOFFLOAD") && !tried[name] {
+		tried[name] = true
+		putFlowtable(b, unix.NFT_MSG_NEWFLOWTABLE, table, c.Family, nil)
+		*about = append(*about, "a flowtable (modules nf_flow_table and nft_flow_offload)")
+	}
 	for i, w := range words {
 		if w != "--match-set" && w != "--map" || i+1 == len(words) || tried[words[i+1]] {
 			continue

@@ -101,7 +101,7 @@ func (r *Rule) explain(v *View) (Answer, string) {
 
 // passing are targets behind which a packet goes on as it was, as far as rules tell.
 var passing = []string{"LOG", "NFLOG", "TRACE", "AUDIT", "TCPMSS", "CLASSIFY", "DSCP", "TOS", "CHECKSUM", "SET",
-	"CONNSECMARK", "SECMARK", "ACCT", "TEE", "RATEEST", "LED"}
+	"CONNSECMARK", "SECMARK", "ACCT", "TEE", "RATEEST", "LED", "FLOWOFFLOAD"}
 
 // ending are targets that end a packet's way through a chain, or change what rules see of it.
 var ending = []string{"DROP", "REJECT", "DNAT", "REDIRECT", "TPROXY", "VMAP", "MARK", "CONNMARK", "CT", "NOTRACK"}

@@ -33,6 +33,9 @@ func (d *decoder) check() {
 		d.warn("iptables.localhostNodePorts", `has an effect only in mode iptables: in others loopback addresses do not `+
 			`serve node ports`)
 	}
+	if c.NFTables.Flowtable && c.Mode != mode.NFTables && !d.refused["mode"] {
+		d.refuseAt("nftables.flowtable", `nftables.flowtable needs mode = "nftables": the other modes have no flowtable`)
+	}
 	d.checkAPIServer()
 	d.checkHealth()
 	d.checkSync()

@@ -54,6 +54,7 @@ type Config struct {
 
 	IPTables         IPTables
 	Rules            Rules
+	NFTables         NFTables
 	IPVS             IPVS
 	Health           Health
 	ConnSync         ConnSync // ha.sync
@@ -91,6 +92,11 @@ type IPTables struct {
 	LocalhostNodePorts bool // kube-proxy's default is true, ours is false: see route_localnet
 	SyncPeriod         time.Duration
 	MinSyncPeriod      time.Duration
+}
+
+// NFTables is table nftables.
+type NFTables struct {
+	Flowtable bool
 }
 
 // The values of rules.backend.

@@ -35,6 +35,7 @@ func (c Config) ForMode() mode.Config {
 		BridgeInterface: c.BridgeInterface, InterfaceNamePrefix: c.InterfaceNamePrefix,
 		VIPBinding: mode.VIPBinding(c.IPVS.VIPBinding), StrictARP: c.IPVS.StrictARP, VIPPing: c.IPVS.VIPPing,
 		Lean: c.Rules.Layout == "lean", ProbeVIPs: c.IPVS.ProbeVIPs,
+		Flowtable: c.NFTables.Flowtable,
 		Conntrack: mode.Conntrack{
 			TCPEstablished: c.Conntrack.TCPEstablishedTimeout, TCPCloseWait: c.Conntrack.TCPCloseWaitTimeout,
 			TCPBeLiberal: c.Conntrack.TCPBeLiberal, UDP: c.Conntrack.UDPTimeout, UDPStream: c.Conntrack.UDPStreamTimeout,

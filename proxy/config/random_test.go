@@ -57,6 +57,7 @@ func configs() *rapid.Generator[Config] {
 		if c.DetectLocalMode == "BridgeInterface" && c.BridgeInterface == "" || c.DetectLocalMode == "InterfaceNamePrefix" && c.InterfaceNamePrefix == "" {
 			c.DetectLocalMode = "NodeCIDR"
 		}
+		c.NFTables.Flowtable = c.NFTables.Flowtable && c.Mode == "nftables"
 		if c.ConnSync.Link == "" {
 			c.ConnSync.Role = "off"
 		}

@@ -107,7 +107,7 @@ func (r *yamlReader) ofMode(key string) (to string, elsewhere bool) {
 		at := nodeAt(r.nftables, word)
 		return key, at != nil && !isNull(at)
 	}
-	if word, ok := strings.CutPrefix(key, "nftables."); ok {
+	if word, ok := strings.CutPrefix(key, "nftables."); ok && fieldOf(key) == nil {
 		return "iptables." + word, false
 	}
 	return key, false

@@ -246,6 +246,8 @@ func (s *Setup) openFor(ctx context.Context, names kernel.Names, m way) (*host.K
 func (s *Setup) trial(names kernel.Names, m way, loaded func() bool) []kernel.Chain {
 	only := len(s.ways(m.Mode)) == 1 && s.Config.Strict()
 	switch {
+	case m.Name() == mode.NFTables && s.Config.NFTables.Flowtable:
+		return append(m.Trial(names), nftables.FlowtableTrial(names)...)
 	case m.Name() != mode.IPVS:
 		return m.Trial(names)
 	case s.tried && s.lastMode == m.String():

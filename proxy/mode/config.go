@@ -32,6 +32,8 @@ type Config struct {
 	VIPPing    bool
 	// fewer rules than kube-proxy's for each packet, with the same verdicts; TCP keeps its port if masqueraded
 	Lean bool
+	// Flowtable: established connections of mode nftables go by one.
+	Flowtable bool
 	// Native: package nft writes the rules, which leave out what it cannot express. It is for mode ipvs.
 	Native    bool
 	ProbeVIPs bool
@@ -99,7 +101,8 @@ func (c Config) Same(o Config) bool {
 		c.LocalhostNodePorts == o.LocalhostNodePorts && c.HairpinRules == o.HairpinRules && c.NoAffinity == o.NoAffinity &&
 		c.EndpointChains == o.EndpointChains &&
 		c.VIPBinding == o.VIPBinding && c.NoDevice == o.NoDevice && c.GUEPort == o.GUEPort && c.StrictARP == o.StrictARP &&
-		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Native == o.Native && c.ProbeVIPs == o.ProbeVIPs &&
+		c.VIPPing == o.VIPPing && c.Lean == o.Lean && c.Native == o.Native && c.Flowtable == o.Flowtable &&
+		c.ProbeVIPs == o.ProbeVIPs &&
 		c.Conntrack == o.Conntrack && c.Timeouts == o.Timeouts &&
 		slices.Equal(c.Sync, o.Sync) && c.SyncThreshold == o.SyncThreshold && c.SloppyTCP == o.SloppyTCP &&
 		c.Announced == o.Announced &&

@@ -22,6 +22,10 @@ func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 	if len(c.Sync) > 0 {
 		lines = append(lines, "mode nftables has no connection sync; mode ipvs has it")
 	}
+	if c.Flowtable {
+		lines = append(lines, "rules of FORWARD and their counters do not see packets of connections that the flowtable has "+
+			"(nftables.flowtable)")
+	}
 	var sticky []string
 	for i := range f.Table.Services.Len() {
 		s := f.Table.Services.At(i)

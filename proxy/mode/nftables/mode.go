@@ -148,6 +148,7 @@ func add[K comparable](counts map[K]int, k K, n int) {
 func (m *Mode) finish(f *frontend.Frontends) {
 	var sets []kernel.Set
 	var chains []kernel.Chain
+	m.state.Flowtables = nil
 	for i, of := range f.Config.Families() {
 		w := newWriter(f, &m.config, of)
 		for name, typ := range setTypes {
@@ -156,6 +157,9 @@ func (m *Mode) finish(f *frontend.Frontends) {
 				set.MaxElem = kernel.Capacity(m.state.Entries.Of(set.Name).Len())
 			}
 			sets = append(sets, set)
+		}
+		if links := w.links(); links != "" {
+			m.state.Flowtables = append(m.state.Flowtables, kernel.Flowtable{Family: of, Links: links})
 		}
 		chains = append(chains, w.fixed()...)
 		for c := range maps.Keys(m.families[i].classes) {
@@ -184,10 +188,17 @@ func (w *writer) fixed() []kernel.Chain {
 		w.Chain("nat", names.Balancer(discard), "-j DROP"),
 		w.Postrouting("-m set --match-set " + w.set(kernel.LoopBack) + " dst,dst,src -j MASQUERADE"),
 	}
+	var forward []string
 	if !w.Config.Conntrack.TCPBeLiberal {
 		// A client would answer an endpoint's packet that was not translated back with a reset.
+		forward = append(forward, "-m conntrack --ctstate INVALID -j DROP")
+	}
+	if w.links() != "" {
+		forward = append(forward, offload)
+	}
+	if len(forward) > 0 {
 		chains = append(chains, w.Chain("filter", "FORWARD", w.To(kernel.ChainForward)),
-			w.Ours("filter", kernel.ChainForward, "-m conntrack --ctstate INVALID -j DROP"))
+			w.Ours("filter", kernel.ChainForward, forward...))
 	}
 	return chains
 }

@@ -38,5 +38,13 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 	return chains
 }
 
+// FlowtableTrial returns the rule of each family that a flowtable needs.
+func FlowtableTrial(n kernel.Names) (chains []kernel.Chain) {
+	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
+		chains = append(chains, kernel.Chain{Family: f, Table: "filter", Name: n.Chain(kernel.ChainTrial), Rules: offload})
+	}
+	return chains
+}
+
 // Extras returns nothing: rules are the same on all kernels.
 func (*Mode) Extras(kernel.Names) []mode.Extra { return nil }
