@@ -194,10 +194,10 @@ const module = "github.com/svcproxy/svcproxy"
 var mayImport = map[string][]string{
 	// The command line.
 	"":               {"kernel/machine", "proxy/cli", "proxy/commands", "sources/fields"},
-	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/packet", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/file", "sources/manifest", "sources/redact"},
+	"proxy/commands": {"kernel", "kernel/host", "kernel/machine", "kernel/packet", "kernel/plan", "kernel/statefile", "packaging/docs", "proxy", "proxy/announce", "proxy/cli", "proxy/config", "proxy/control", "proxy/daemon", "proxy/doctor", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/mode", "proxy/report", "proxy/screen", "proxy/status", "sources", "sources/apiserver", "sources/convert", "sources/dns", "sources/file", "sources/manifest", "sources/redact"},
 
 	// The running process.
-	"proxy/daemon":   {"kernel", "kernel/conntrack", "kernel/host", "kernel/machine", "kernel/nl", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/answers", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/nftables", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/file", "sources/manifest"},
+	"proxy/daemon":   {"kernel", "kernel/conntrack", "kernel/host", "kernel/machine", "kernel/nl", "kernel/relay", "kernel/statefile", "proxy", "proxy/announce", "proxy/answers", "proxy/cli", "proxy/condition", "proxy/config", "proxy/control", "proxy/events", "proxy/explain", "proxy/frontend", "proxy/health", "proxy/health/checker", "proxy/health/probe", "proxy/hooks", "proxy/metrics", "proxy/mode", "proxy/mode/iptables", "proxy/mode/ipvs", "proxy/mode/nftables", "proxy/mode/userspace", "proxy/status", "proxy/web", "sources", "sources/apiserver", "sources/dns", "sources/file", "sources/manifest"},
 	"packaging/docs": {"proxy/cli", "proxy/config", "sources/fields", "sources/file"},
 
 	// What shows its state, and what asks it.
@@ -233,6 +233,7 @@ var mayImport = map[string][]string{
 
 	// The sources of tables.
 	"sources/apiserver": {"kernel/machine", "sources", "sources/manifest"},
+	"sources/dns":       {"kernel/statefile", "sources"},
 	"sources/convert":   {"sources", "sources/file", "sources/manifest", "sources/redact"},
 	"sources/file":      {"kernel/statefile", "sources", "sources/fields"},
 	"sources/fields":    {},

@@ -201,7 +201,7 @@ func sameService(a, b *Service) bool {
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) &&
 		equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
 		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld) &&
-		slices.Equal(a.Legacy, b.Legacy)
+		slices.Equal(a.Legacy, b.Legacy) && sameNames(a.Names, b.Names)
 }
 
 func sameHealthCheck(a, b *HealthCheck) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -215,7 +215,7 @@ func sameEndpoint(a, b Endpoint) bool {
 		a.Ready == b.Ready && a.Serving == b.Serving && a.Terminating == b.Terminating &&
 		a.MaxConnections == b.MaxConnections && a.ResumeConnections == b.ResumeConnections &&
 		a.Backup == b.Backup && a.Unchecked == b.Unchecked && a.Cut == b.Cut && a.Spared == b.Spared &&
-		equal(a.Ports, b.Ports) && sameHints(a.Hints, b.Hints)
+		equal(a.Ports, b.Ports) && sameName(a.Name, b.Name) && sameHints(a.Hints, b.Hints)
 }
 
 func sameHints(a, b *Hints) bool {

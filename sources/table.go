@@ -119,6 +119,7 @@ type Service struct {
 	HealthCheck *HealthCheck
 
 	Endpoints []Endpoint // sorted by address
+	Names     []Name     // further endpoints by their DNS names, in the order given
 
 	// Legacy are values that its source reads although they are not well formed any more, in words. Doubts warn of them.
 	Legacy []string
@@ -175,6 +176,8 @@ type Endpoint struct {
 	// At MaxConnections, 0 = no limit, it gets no new connections until it has fewer than ResumeConnections, or than
 	// three quarters of MaxConnections if that is 0. Each address and port of the service counts its own.
 	MaxConnections, ResumeConnections uint32
+
+	Name *Name // the one of Service.Names that it is of; nil = its address is written
 
 	Hints *Hints // nil = none. Few endpoints have any: a pointer takes 40 bytes less for each
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/health/checker"
 	"github.com/svcproxy/svcproxy/proxy/health/probe"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/dns"
 )
 
 // maxProbing bounds the probes of check --probe at the same time.
@@ -25,6 +26,8 @@ const maxProbing = 100
 // probeAll probes each target of a table once. It returns how many there are, and a problem for each port of
 // an endpoint whose probe is not good.
 func (c *checkCommand) probeAll(ctx context.Context, s daemon.Setup, table sources.Table) (int, error) {
+	table, left := dns.Once(ctx, s.DNS(), table)
+	c.named(left)
 	settings := s.Health()
 	table = new(sources.Checks).OnNode(table, settings.Defaults, settings.Scheduler)
 	targets := health.Targets(table)
@@ -81,7 +84,8 @@ func failures(table sources.Table, targets []health.Target, results []probe.Resu
 			e := &s.Endpoints[u.Endpoint]
 			problems = append(problems, sources.Problem{
 				Service: s.DisplayName(), Origin: s.Origin,
-				Message: fmt.Sprintf("endpoint %s port %d: probe %s: %s", e.Addr, e.Ports[u.Port].Port, targets[i].Key, r),
+				Message: fmt.Sprintf("endpoint %s port %d: probe %s: %s", sources.Place(e.Name.Text(), e.Addr.String()),
+					e.Ports[u.Port].Port, targets[i].Key, r),
 			})
 		}
 	}

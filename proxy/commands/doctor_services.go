@@ -224,6 +224,9 @@ func (x *examination) unserved(ctx context.Context) {
 	if err != nil || json.Unmarshal(text, &files) != nil {
 		return
 	}
+	for i := range served.Services {
+		served.Services[i] = served.Services[i].Unresolved()
+	}
 	for _, c := range sources.Compare(sources.Table{Services: sources.ServicesOf(served.Services...)},
 		sources.Table{Services: sources.ServicesOf(files...)}).Changes {
 		x.f.Unserved = append(x.f.Unserved, c.DisplayName())

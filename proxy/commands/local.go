@@ -64,6 +64,13 @@ func (l *local) serviceFiles(ctx context.Context, o file.Options, facts sources.
 	return table, nil
 }
 
+// named prints warnings about DNS names of backends.
+func (l *local) named(problems []sources.Problem) {
+	for _, p := range problems {
+		l.warn(p.Error())
+	}
+}
+
 // filesOf lists the files that problems are about, sorted.
 func filesOf(problems []sources.Problem) []string {
 	var files []string

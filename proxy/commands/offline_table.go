@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/frontend"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/dns"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
@@ -40,7 +41,11 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Obser
 	if err != nil {
 		return sources.Table{}, err
 	}
-	tables := append([]sources.Table{s.Static, files}, objects...)
+	static, left := dns.Once(ctx, s.DNS(), s.Static)
+	o.named(left)
+	files, left = dns.Once(ctx, s.DNS(), files)
+	o.named(left)
+	tables := append([]sources.Table{static, files}, objects...)
 	before, err := file.ReadIncumbents(s.Config.StateDir)
 	if err != nil {
 		o.warn(err.Error())

@@ -66,6 +66,7 @@ type Config struct {
 	Node             Node
 	File             FileSource // sources.file
 	APIServer        APIServer  // sources.apiserver
+	DNS              DNS
 }
 
 // NodePortAddresses is where node ports are served: on the node's primary
@@ -179,6 +180,13 @@ type FileSource struct {
 	Paths    []string
 	Watch    bool
 	Debounce time.Duration
+}
+
+// DNS is table dns: how names among the backends are resolved.
+type DNS struct {
+	Servers          []netip.AddrPort // none: those of /etc/resolv.conf
+	MinTTL, MaxTTL   time.Duration
+	Keep, EmptyGrace time.Duration
 }
 
 // APIServer is table sources.apiserver.

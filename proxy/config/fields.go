@@ -284,6 +284,20 @@ var mainFields = []field{
 	define("sources.apiserver.emptyGrace", "", zero|restart,
 		"how long services and endpoints stay when the API server suddenly has none; 0s: they go at once",
 		func(c *Config) *time.Duration { return &c.APIServer.EmptyGrace }, fields.Duration, 5*time.Minute),
+
+	define("dns.servers", "", zero|restart,
+		"whom to ask for DNS names of backends, ADDRESS or ADDRESS:PORT; []: the servers of /etc/resolv.conf",
+		func(c *Config) *[]netip.AddrPort { return &c.DNS.Servers }, nameServers, nil),
+	define("dns.minTTL", "", zero|restart, "the shortest time between two questions for a name, whatever its TTL",
+		func(c *Config) *time.Duration { return &c.DNS.MinTTL }, fields.DurationIn(time.Second, time.Hour), time.Second),
+	define("dns.maxTTL", "", zero|restart, "the longest one",
+		func(c *Config) *time.Duration { return &c.DNS.MaxTTL }, fields.DurationIn(time.Second, 24*time.Hour), 5*time.Minute),
+	define("dns.keep", "", zero|restart,
+		"how long a name's last good answer counts while servers fail, also over a restart",
+		func(c *Config) *time.Duration { return &c.DNS.Keep }, fields.Duration, time.Hour),
+	define("dns.emptyGrace", "", zero|restart,
+		"how long it counts when the answer is that the name has no address, or does not exist; 0s: not at all",
+		func(c *Config) *time.Duration { return &c.DNS.EmptyGrace }, fields.Duration, 5*time.Minute),
 }
 
 // foreignKeys are the top-level keys that sources/file reads.

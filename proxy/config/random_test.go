@@ -135,6 +135,12 @@ func drawnDuration(t *rapid.T, f *field) any {
 	most := time.Duration(math.MaxInt64)
 	if !takes(most) { // of table health
 		least, most = 10*time.Millisecond, 24*time.Hour
+		if !takes(least) { // of table dns
+			least = time.Second
+		}
+		if !takes(most) {
+			most = time.Hour
+		}
 	}
 	longer := rapid.Int64Range(int64(least), int64(most))
 	if takes(0) {
@@ -149,6 +155,10 @@ func drawnList(t *rapid.T, key string) any {
 		if rapid.Bool().Draw(t, "primary") {
 			return []any{primary}
 		}
+	case "dns.servers":
+		return items(t, key, func(t *rapid.T) string {
+			return netip.AddrPortFrom(addrs().Draw(t, "address"), rapid.Uint16Min(1).Draw(t, "port")).String()
+		})
 	case "node.addresses":
 		return items(t, key, func(t *rapid.T) string { return addrs().Draw(t, "address").String() })
 	case "metricsAllowedHosts":

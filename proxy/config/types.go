@@ -110,8 +110,22 @@ var (
 	paths     = list("file names", checked(absolute), itself)
 	hostNames = list("host names", checked(checkHost), itself)
 
+	nameServers = list("addresses of DNS servers", parseNameServer, netip.AddrPort.String)
+
 	directories = list("directories", checked(absolute), itself)
 )
+
+// parseNameServer reads an address, or one with a port.
+func parseNameServer(s string) (netip.AddrPort, error) {
+	if a, err := parseAddr(s); err == nil {
+		return netip.AddrPortFrom(a, 53), nil
+	}
+	ap, err := netip.ParseAddrPort(s)
+	if err != nil || ap.Port() == 0 || ap.Addr().Zone() != "" {
+		return netip.AddrPort{}, fmt.Errorf(`%q is not an address such as "192.0.2.53" or "192.0.2.53:5353"`, s)
+	}
+	return ap, nil
+}
 
 func itself(s string) string { return s }
 

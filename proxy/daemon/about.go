@@ -11,17 +11,17 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/metrics"
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
-	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // consoleOptions gives the console what it shows of this daemon.
-func (d *daemon) consoleOptions(files *file.Source, counters *host.Counters) consoleOptions {
+func (d *daemon) consoleOptions(files namedFiles, counters *host.Counters) consoleOptions {
 	o := consoleOptions{
 		proxy: d.proxy, current: d.current, log: d.log.Logger, about: d.about(), counters: counters, files: files,
 		work: d.work, warnings: d.warnings, table: d.table, eligible: d.eligible, checker: d.checker, drained: d.drained,
 		announcer: d.announcer, explain: d.explain,
 		conditions: &d.conditions, keeper: d.keeper,
 	}
+	o.badAnswers = files.names.Bad
 	o.kernelText, o.stateDir = d.kernelText, d.setup().Config.StateDir
 	if d.listeners != nil {
 		o.relayed = d.listeners.text

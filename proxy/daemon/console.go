@@ -39,6 +39,8 @@ type consoleOptions struct {
 	about    status.Daemon // does not change while svcproxy runs
 	counters status.Counter
 	files    serviceFiles
+	// badAnswers counts what was no answer of a DNS server; nil in tests.
+	badAnswers func() uint64
 	// work counts what the kernel was asked for.
 	work func() metrics.Work
 	// warnings are problems that do not fail a sync, one line each. They are read
@@ -68,7 +70,7 @@ type consoleOptions struct {
 	eligible func() bool
 }
 
-// serviceFiles are the service files: a *file.Source.
+// serviceFiles are the service files: namedFiles.
 type serviceFiles interface {
 	// Reload reads them again; the error says what was refused.
 	Reload(context.Context) error
@@ -121,7 +123,7 @@ func newConsole(o consoleOptions) *console {
 	c.metrics = metrics.New(metrics.Options{
 		Version: o.about.Version, Rules: o.about.Mode == mode.IPTables, Status: c.reader.Status,
 		Frontends: c.frontends, Queued: o.proxy.Queued, Work: o.work, Late: c.lateness,
-		Outcomes: outcomes(), Log: o.log,
+		Outcomes: outcomes(), Log: o.log, BadAnswers: o.badAnswers,
 	})
 	c.ports = &web.HealthPorts{Healthy: o.proxy.Healthy, Eligible: c.inService, Log: o.log}
 	c.healthz = &web.Listener{Name: "healthz", Log: o.log, Handler: web.Health{

@@ -29,6 +29,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/dns"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
@@ -198,7 +199,8 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	s := d.setup()
 	served := file.NewIncumbentsRecorder(s.Config.StateDir, d.keeper)
 	defer served.Close()
-	feeds, err := d.feeds(s, files)
+	named := namedFiles{files, dns.New(s.DNS())}
+	feeds, err := d.feeds(s, named)
 	if err != nil {
 		return err
 	}
@@ -221,7 +223,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 		Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
-	d.console = newConsole(d.consoleOptions(files, counters))
+	d.console = newConsole(d.consoleOptions(named, counters))
 	d.listeners.follow(d.proxy)
 	d.follow(s.Config)
 	if err := d.console.open(ctx); err != nil {
@@ -234,6 +236,9 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	go d.keeper.Run(ctx)
 	d.current.Keep()
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())
+	var resolving sync.WaitGroup
+	defer resolving.Wait()
+	resolving.Go(func() { named.names.Run(ctx) })
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel"
@@ -9,6 +10,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/mode"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/dns"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
@@ -19,11 +21,21 @@ func (d *daemon) files(s Setup) (*file.Source, error) {
 	return file.New(o)
 }
 
+// namedFiles are the service files with the DNS names in them.
+type namedFiles struct {
+	*file.Source
+	names *dns.Names
+}
+
+// Notices say which files are waited for, and what is wrong with names.
+func (f namedFiles) Notices() []string { return slices.Concat(f.Source.Notices(), f.names.Warnings()) }
+
 // feeds are the sources, in the order of precedence.
-func (d *daemon) feeds(s Setup, files *file.Source) ([]proxy.Feed, error) {
+func (d *daemon) feeds(s Setup, files namedFiles) ([]proxy.Feed, error) {
 	feeds := []proxy.Feed{
-		{Name: sources.Static, Source: d.current.Source(), Logged: d.current.Standing().Refused},
-		{Name: sources.Files, Source: files},
+		{Name: sources.Static, Source: &dns.Source{Source: d.current.Source(), Names: files.names},
+			Logged: d.current.Standing().Refused},
+		{Name: sources.Files, Source: &dns.Source{Source: files.Source, Names: files.names}},
 	}
 	if !s.Config.APIServer.Enabled {
 		return feeds, nil

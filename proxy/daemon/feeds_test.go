@@ -17,6 +17,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/dns"
 )
 
 // TestStartWithoutAKubeconfig: a start with a kubeconfig that is missing has all sources. The files deliver their
@@ -44,7 +45,7 @@ func TestStartWithoutAKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	feeds, err := d.feeds(d.setup(), files)
+	feeds, err := d.feeds(d.setup(), namedFiles{files, dns.New(dns.Options{})})
 	if err != nil || len(feeds) != 3 {
 		t.Fatalf("%d sources, %v; want 3", len(feeds), err)
 	}

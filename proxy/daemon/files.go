@@ -8,6 +8,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/proxy/config"
 	"github.com/svcproxy/svcproxy/proxy/events"
+	"github.com/svcproxy/svcproxy/sources/dns"
 	"github.com/svcproxy/svcproxy/sources/file"
 )
 
@@ -20,6 +21,7 @@ var stateFiles = []string{
 	"overrides.json", // of proxy/health/checker
 	"agents.json",    // likewise
 	"since.json",     // likewise
+	dns.FileName,     // of sources/dns
 	events.FileName,  // of proxy/events
 	nodeDrainFile,    // of this package
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/sources/apiserver"
+	"github.com/svcproxy/svcproxy/sources/dns"
 	"github.com/svcproxy/svcproxy/sources/file"
 	"github.com/svcproxy/svcproxy/sources/manifest"
 )
@@ -193,6 +194,15 @@ func (s Setup) Files() file.Options {
 		Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce,
 		Resync: s.Config.ConfigSyncPeriod,
 		Keep:   filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
+	}
+}
+
+// DNS are the options for names among the backends.
+func (s Setup) DNS() dns.Options {
+	c := s.Config.DNS
+	return dns.Options{
+		Policy:  dns.Policy{MinTTL: c.MinTTL, MaxTTL: max(c.MinTTL, c.MaxTTL), Keep: c.Keep, EmptyGrace: c.EmptyGrace},
+		Servers: c.Servers, Keep: filepath.Join(s.Config.StateDir, dns.FileName), Keeper: s.keeper,
 	}
 }
 

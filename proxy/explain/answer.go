@@ -107,7 +107,8 @@ func Stages() []Stage { return stages.Words() }
 // Backend is one backend of the virtual server.
 type Backend struct {
 	Address netip.AddrPort `json:"address"`
-	Weight  uint32         `json:"weight"` // 1 in mode iptables, which has shares alone
+	Name    string         `json:"name,omitempty"` // the DNS name that the address is of
+	Weight  uint32         `json:"weight"`         // 1 in mode iptables, which has shares alone
 	// Share is the share of new connections. It is nil if connections decide, as in
 	// scheduler lc.
 	Share  *float64 `json:"share,omitempty"`

@@ -84,12 +84,28 @@ func (x *explainer) backends() {
 		b := &x.a.Backends[i]
 		health := x.Health[Endpoint{x.key.Proto, b.Address}]
 		b.Health, b.up, b.down = health.Text, health.Up, health.Down
+		b.Name = x.nameOf(b.Address)
 		x.way(b)
 		b.hears(health.Silent)
 		x.step(stageBackend, "%s", b.text())
 		x.a.Steps[len(x.a.Steps)-1].Wrong = b.Lost != ""
 	}
 	x.unused()
+}
+
+// nameOf returns the DNS name of an endpoint of the service; "" if it has none.
+func (x *explainer) nameOf(addr netip.AddrPort) string {
+	s := x.service(x.front)
+	if s == nil {
+		return ""
+	}
+	for i := range s.Endpoints {
+		e := &s.Endpoints[i]
+		if port, ok := s.PortOf(e, int(x.front.Port)); ok && addr == netip.AddrPortFrom(e.Addr, port) {
+			return e.Name.Text()
+		}
+	}
+	return ""
 }
 
 func (x *explainer) reals() {
@@ -293,7 +309,7 @@ func (b *Backend) text() string {
 	if b.Lost != "" {
 		parts = append(parts, b.Lost)
 	}
-	return b.Address.String() + ": " + strings.Join(parts, "; ")
+	return sources.Place(b.Name, b.Address.String()) + ": " + strings.Join(parts, "; ")
 }
 
 func (b *Backend) sourceText() string {
@@ -320,9 +336,9 @@ func (x *explainer) unused() {
 		}
 		switch health := x.takenOut(&t); {
 		case health != "":
-			x.step(stageBackend, "%s: none, %s", t.Addr, health)
+			x.step(stageBackend, "%s: none, %s", sources.Place(x.nameOf(t.Addr), t.Addr.String()), health)
 		case t.Reason != frontend.Used:
-			x.step(stageBackend, "%s: none, %s", t.Addr, t.Reason)
+			x.step(stageBackend, "%s: none, %s", sources.Place(x.nameOf(t.Addr), t.Addr.String()), t.Reason)
 		}
 	}
 }

@@ -30,7 +30,9 @@ type Options struct {
 	// Late is how late probes started; nil without health checks. Outcomes are all results that probes can have.
 	Late     func() Lateness
 	Outcomes []string
-	Log      *slog.Logger
+	// BadAnswers counts messages of DNS servers, or in their name, that were no answers to a question; nil in tests.
+	BadAnswers func() uint64
+	Log        *slog.Logger
 }
 
 // Metrics serves /metrics. All methods but Synced may be called from any goroutine.
@@ -60,6 +62,11 @@ func New(o Options) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(build, buildInfo(o.Version), workCollector{o.Work})
+	if o.BadAnswers != nil {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "svcproxy_dns_bad_answers_total",
+			Help: "Messages to a DNS query of svcproxy that did not answer it: late ones, or forged ones."},
+			func() float64 { return float64(o.BadAnswers()) }))
+	}
 	if o.Rules {
 		m.rules = newRuleMetrics()
 		m.registry.MustRegister(m.rules.all()...)

@@ -125,5 +125,5 @@ func (p *page) check(c *screen.Columns, s *Service, e *Endpoint) {
 		next = "in " + screen.Age(h.Next.Sub(p.st.Time))
 	}
 	what := strings.TrimSuffix(cmp.Or(h.Check, "-"), " "+e.Address.String())
-	c.Row(text(s.Name), text(cmp.Or(e.Port, "-")), text(e.Address.String()), h.Cell(), shown, text(next), text(what))
+	c.Row(text(s.Name), text(cmp.Or(e.Port, "-")), text(e.place()), h.Cell(), shown, text(next), text(what))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/proxy/frontend"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // endpoints adds the endpoints of the table's service with this index. All of them
@@ -20,8 +21,8 @@ func (b *builder) endpoints(i int) {
 	for n, t := range targets {
 		e, port := &from.Endpoints[t.Endpoint], &from.Ports[t.Port]
 		s.Endpoints[n] = Endpoint{
-			Address: t.Addr, Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name, Node: e.NodeName, Zone: e.Zone,
-			Weight: e.Weight, State: EndpointUnused, Reason: t.Reason.String(), port: t.Port,
+			Address: t.Addr, Name: e.Name.Text(), Protocol: kernel.Proto(port.Protocol).String(), Port: port.Name,
+			Node: e.NodeName, Zone: e.Zone, Weight: e.Weight, State: EndpointUnused, Reason: t.Reason.String(), port: t.Port,
 		}
 	}
 	if !slices.IsSortedFunc(s.Endpoints, compareEndpoints) {
@@ -30,6 +31,9 @@ func (b *builder) endpoints(i int) {
 	// Overlapping endpoint slices can give an address twice.
 	s.Endpoints = slices.CompactFunc(s.Endpoints, func(a, b Endpoint) bool { return compareEndpoints(a, b) == 0 })
 }
+
+// place is where the endpoint is, for people: "app.example.net (10.0.0.1:8080)".
+func (e *Endpoint) place() string { return sources.Place(e.Name, e.Address.String()) }
 
 func compareEndpoints(a, b Endpoint) int {
 	return cmp.Or(cmp.Compare(a.port, b.port), a.Address.Compare(b.Address))

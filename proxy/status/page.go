@@ -229,7 +229,7 @@ func drainLines(st *Status, most int) []string {
 		if i == most-1 && len(st.Drains) > most {
 			return append(lines, fmt.Sprintf("and %d more", len(st.Drains)-i))
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s", d.Service, d.Address, d.left(st.Time)))
+		lines = append(lines, fmt.Sprintf("%s %s %s", d.Service, d.place(), d.left(st.Time)))
 	}
 	return lines
 }

@@ -98,7 +98,7 @@ func (p *page) endpoints(s *Service) {
 		if t := e.Traffic; t != nil {
 			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
 		}
-		row := []screen.Cell{text(e.Address.String()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")),
+		row := []screen.Cell{text(e.place()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")),
 			number(e.weight()),
 			number(p.st.Count(e.Active)), number(p.st.Count(e.Inactive)), number(total), number(in), number(out),
 			e.Cell(p.st.Time)}

@@ -182,7 +182,7 @@ func downLines(services []Service) []string {
 			case len(lines) == maxDown:
 				more++
 			default:
-				lines = append(lines, fmt.Sprintf("%s %s: %s", s.Name, s.Endpoints[j].Address, h.down()))
+				lines = append(lines, fmt.Sprintf("%s %s: %s", s.Name, s.Endpoints[j].place(), h.down()))
 			}
 		}
 	}

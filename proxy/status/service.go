@@ -83,6 +83,7 @@ type Virtual struct {
 // all its real servers: it has one at each address of the port.
 type Endpoint struct {
 	Address  netip.AddrPort `json:"address"`
+	Name     string         `json:"name,omitempty"` // the DNS name that the address is of
 	Protocol string         `json:"protocol"`
 	Port     string         `json:"port,omitempty"`
 	Node     string         `json:"node,omitempty"`

@@ -80,7 +80,7 @@ func whyNoBackends(s *Service, from *sources.Service, i int) string {
 	}
 	for _, e := range s.Endpoints {
 		if e.port == i {
-			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.Address, e.why())
+			return fmt.Sprintf("no endpoint can be used%s: %s is %s", where, e.place(), e.why())
 		}
 	}
 	return "no endpoints" + where

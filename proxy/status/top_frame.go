@@ -128,7 +128,7 @@ func (v topView) body(rows []serviceRates, st *Status) []string {
 			continue
 		}
 		for _, e := range r.endpoints {
-			add(append(e.rates.cells("  "+e.Address.String()), number(st.Count(e.Active)), number(st.Count(e.Inactive)),
+			add(append(e.rates.cells("  "+e.place()), number(st.Count(e.Active)), number(st.Count(e.Inactive)),
 				text(""), e.Endpoint.Cell(st.Time)), e.Endpoint.Health.Cell())
 		}
 	}

@@ -140,7 +140,8 @@ func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
 	}
 	a, err := netip.ParseAddr(hostOf(host))
 	if err != nil || a.Zone() != "" {
-		return netip.AddrPort{}, fmt.Errorf("want an address: svcproxy resolves no names and reads no environment variables")
+		return netip.AddrPort{}, fmt.Errorf(
+			"want an address: names are not imported, write backends = [\"NAME:PORT\"] by hand")
 	}
 	if port == "" {
 		return netip.AddrPortFrom(a.Unmap(), clients), nil

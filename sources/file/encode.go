@@ -3,7 +3,7 @@ package file
 import (
 	"encoding/hex"
 	"fmt"
-	"net/netip"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,7 +127,8 @@ func (e *encoder) service(s *sources.Service) {
 	if e.words == EdgeWords {
 		endpoints = "backends"
 	}
-	e.list(endpoints, each(s.Endpoints, func(p sources.Endpoint) string { return e.endpoint(&p, s.Ports) }))
+	e.list(endpoints, append(each(s.Endpoints, func(p sources.Endpoint) string { return e.endpoint(&p, s.Ports) }),
+		each(s.Names, func(n sources.Name) string { return e.name(&n, s.Ports) })...))
 }
 
 // reachKubernetes writes by what a service is reached.
@@ -255,16 +256,29 @@ func encodePort(p sources.Port) string {
 }
 
 func (e *encoder) endpoint(p *sources.Endpoint, ports []sources.Port) string {
+	return e.written("address", p.Addr.String(), p, p.Weight != sources.DefaultWeight, ports)
+}
+
+// name writes a DNS name in the place of endpoints.
+func (e *encoder) name(n *sources.Name, ports []sources.Port) string {
+	if n.SRV {
+		return e.written("srv", n.Host, &n.Endpoint, n.Weighted, nil)
+	}
+	return e.written("name", n.Host, &n.Endpoint, n.Weight != sources.DefaultWeight, ports)
+}
+
+// written writes an endpoint whose place is the value of a key.
+func (e *encoder) written(key, place string, p *sources.Endpoint, weighted bool, ports []sources.Port) string {
 	var t, own tableWriter
-	t.text("address", p.Addr.String())
-	alone := p.Addr.String() // what says all if the table has no more than the address
+	t.text(key, place)
+	alone := place // what says all if the table has no more than the address or name
 	for _, at := range p.Ports {
 		i := slices.IndexFunc(ports, func(q sources.Port) bool { return q.Name == at.Name && q.Protocol == at.Protocol })
 		switch {
 		case i < 0 || ports[i].TargetPort == at.Port:
 		case e.words == EdgeWords && len(ports) == 1:
 			t.number("port", uint64(at.Port))
-			alone = netip.AddrPortFrom(p.Addr, at.Port).String()
+			alone = net.JoinHostPort(place, strconv.Itoa(int(at.Port)))
 		default:
 			own.key(fields.KeyText(at.Name), strconv.Itoa(int(at.Port)))
 		}
@@ -273,7 +287,7 @@ func (e *encoder) endpoint(p *sources.Endpoint, ports []sources.Port) string {
 	if own.pairs != nil {
 		t.key("ports", own.String())
 	}
-	if p.Weight != sources.DefaultWeight {
+	if weighted {
 		t.key("weight", strconv.FormatUint(uint64(p.Weight), 10))
 	}
 	if !p.Ready {
@@ -296,7 +310,7 @@ func (e *encoder) endpoint(p *sources.Endpoint, ports []sources.Port) string {
 	if p.Unchecked {
 		t.text("healthCheck", checkOff)
 	}
-	if len(t.pairs) == where {
+	if len(t.pairs) == where && key != "srv" {
 		return fields.Text(alone)
 	}
 	return t.String()

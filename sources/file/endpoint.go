@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -20,7 +21,11 @@ type draftEndpoint struct {
 	limits         limits
 	port           portGiven            // of the service's only port
 	ports          map[string]portGiven // by port name
+	host, srv      string               // a DNS name in the place of an address; at most one of them
+	weighted       bool                 // a weight is given
 }
+
+func (e *draftEndpoint) named() bool { return e.host != "" || e.srv != "" }
 
 type portGiven struct {
 	at     node
@@ -32,15 +37,16 @@ func readEndpoints(s *draft, n node) error {
 	if length, _ := n.Len(); length > sources.MostEndpoints {
 		return fmt.Errorf("has %d endpoints, and a service has at most %d", length, sources.MostEndpoints)
 	}
-	return d.list(n, `IP addresses, ADDRESS:PORT, or tables { address = "...", ... }`, func(n node) {
+	return d.list(n, `IP addresses, ADDRESS:PORT, NAME:PORT, or tables { address = "...", ... }`, func(n node) {
 		s.endpoints = append(s.endpoints, draftEndpoint{d: d, at: n})
 		e := &s.endpoints[len(s.endpoints)-1]
 		e.Weight = sources.DefaultWeight
 		before := len(d.problems)
 		if n.IsTable() {
 			table(d, n, endpointFields(), e)
-			if !e.Addr.IsValid() && len(d.problems) == before {
-				d.refuse(n, "an endpoint has no address")
+			e.weighted = n.Has("weight")
+			if why := e.incomplete(); why != "" && len(d.problems) == before {
+				d.refuse(n, "an endpoint %s", why)
 			}
 		} else if err := e.read(n); err != nil {
 			d.refuseValue(n, err)
@@ -51,7 +57,20 @@ func readEndpoints(s *draft, n node) error {
 	})
 }
 
-// read reads ADDRESS or ADDRESS:PORT.
+// incomplete says why an endpoint is not one address, name or SRV record.
+func (e *draftEndpoint) incomplete() string {
+	switch {
+	case e.host != "" && e.srv != "" || e.named() && e.Addr.IsValid():
+		return "has several of address, name and srv: write one of them"
+	case e.srv != "" && (e.port.number != 0 || e.ports != nil):
+		return "has srv and a port: SRV records have the ports"
+	case !e.named() && !e.Addr.IsValid():
+		return "has no address"
+	}
+	return ""
+}
+
+// read reads ADDRESS, ADDRESS:PORT, NAME or NAME:PORT.
 func (e *draftEndpoint) read(n node) (err error) {
 	// The address first: nearly all endpoints are one, and the error of ParseAddrPort costs more than the address.
 	if e.Addr, err = addr.Read(n); err == nil {
@@ -60,17 +79,70 @@ func (e *draftEndpoint) read(n node) (err error) {
 	text, _ := n.Text()
 	at, mistake := netip.ParseAddrPort(text)
 	if mistake != nil || at.Port() == 0 {
-		return err
+		return e.readName(n, text, err)
 	}
 	e.port = portGiven{n, at.Port()}
 	e.Addr, err = fields.ParseAddr(at.Addr().String())
 	return err
 }
 
+// readName reads NAME or NAME:PORT. It returns the error that the text is no address if it does not look like a name.
+func (e *draftEndpoint) readName(n node, text string, noAddress error) (err error) {
+	name, port, has := strings.Cut(text, ":")
+	host, mistake := hostOf(name)
+	if mistake != nil {
+		return noAddress
+	}
+	if has {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || number == 0 {
+			return fmt.Errorf("%q: the port must be 1 to 65535", text)
+		}
+		e.port = portGiven{n, uint16(number)}
+	}
+	e.host = host
+	return nil
+}
+
+// hostOf reads a DNS name. No search domain is applied, so that it has a dot; an address is none.
+func hostOf(text string) (string, error) {
+	host := strings.ToLower(strings.TrimSuffix(text, "."))
+	if err := sources.CheckHost(host); err != nil {
+		return "", err
+	}
+	top := host[strings.LastIndexByte(host, '.')+1:]
+	if len(top) == len(host) || strings.Trim(top, "0123456789") == "" {
+		return "", fmt.Errorf("%q is not a whole DNS name, such as \"app.example.net\"", text)
+	}
+	return strings.Clone(host), nil
+}
+
+var host = fields.StringOf(func(s string) error {
+	_, err := hostOf(s)
+	return err
+})
+
+// readHost sets a DNS name.
+func readHost(at func(*draftEndpoint) *string) func(*draftEndpoint, node) error {
+	return func(e *draftEndpoint, n node) error {
+		text, err := host.Read(n)
+		if err == nil {
+			*at(e), err = hostOf(text)
+		}
+		return err
+	}
+}
+
 var endpointFields = sync.OnceValue(func() fields.Table[draftEndpoint] {
 	return fields.Table[draftEndpoint]{
 		fields.Define("address", fields.At(func(e *draftEndpoint) *netip.Addr { return &e.Addr }, addr),
-			"", "required"),
+			"", "required, unless it has name or srv"),
+		fields.Define("name", fields.Custom(fields.KindString, readHost(func(e *draftEndpoint) *string { return &e.host })),
+			"", "in the place of an address: a DNS name, whose addresses are endpoints, 64 at most; what is asked again when "+
+				"the answer's TTL is over"),
+		fields.Define("srv", fields.Custom(fields.KindString, readHost(func(e *draftEndpoint) *string { return &e.srv })),
+			"", "in the place of an address: a DNS name with SRV records, which have port and weight (0 is 1, and weight here "+
+				"replaces all); targets without the best priority are backups"),
 		fields.Define("port", portNumber(readEndpointPort),
 			"", "where it serves the service's only port; absent: at its targetPort"),
 		fields.Define("ports", fields.Custom(fields.KindTable, readEndpointPorts),
@@ -160,6 +232,7 @@ func (s *draft) sortEndpoints() {
 
 // resolve makes the service's endpoints from the drafts, in order of address.
 func (d *decoder) resolve(s *draft) {
+	d.names(s)
 	if len(s.endpoints) == 0 {
 		return
 	}
@@ -170,20 +243,7 @@ func (d *decoder) resolve(s *draft) {
 	for i := range s.endpoints {
 		given := &s.endpoints[i]
 		e := &s.Endpoints[i]
-		*e = given.Endpoint
-		e.Ready = given.ready == nil || *given.ready
-		e.Serving = e.Ready
-		if given.serving != nil {
-			e.Serving = *given.serving
-		}
-		e.MaxConnections, e.ResumeConnections = given.limits.or(s.limits)
-		d.onlyPort(s, given)
-		if e.Ports = usual; given.ports != nil {
-			e.Ports = endpointPorts(given.ports, s.Ports)
-			d.portNames(given, s.Ports)
-		}
-		e.Hints = hints(e, s.TrafficDistribution)
-
+		*e = d.endpoint(s, given, usual)
 		again := i > 0 && s.Endpoints[i-1].Addr == e.Addr
 		if !again && (i == len(s.endpoints)-1 || s.endpoints[i+1].Addr != e.Addr) {
 			continue // the only one of its address
@@ -195,6 +255,52 @@ func (d *decoder) resolve(s *draft) {
 			d.refuse(given.at, "endpoint %s is given twice, first at line %d", e.Addr, d.line(s.endpoints[first].at))
 		}
 	}
+}
+
+// endpoint returns the endpoint of a draft. usual are the ports of one that gives none.
+func (d *decoder) endpoint(s *draft, given *draftEndpoint, usual []sources.EndpointPort) sources.Endpoint {
+	e := given.Endpoint
+	e.Ready = given.ready == nil || *given.ready
+	e.Serving = e.Ready
+	if given.serving != nil {
+		e.Serving = *given.serving
+	}
+	e.MaxConnections, e.ResumeConnections = given.limits.or(s.limits)
+	d.onlyPort(s, given)
+	if e.Ports = usual; given.ports != nil {
+		e.Ports = endpointPorts(given.ports, s.Ports)
+		d.portNames(given, s.Ports)
+	}
+	e.Hints = hints(&e, s.TrafficDistribution)
+	return e
+}
+
+// names takes the drafts that are DNS names from those of endpoints.
+func (d *decoder) names(s *draft) {
+	if !slices.ContainsFunc(s.endpoints, func(e draftEndpoint) bool { return e.named() }) {
+		return
+	}
+	usual, rest := endpointPorts(nil, s.Ports), s.endpoints[:0]
+	for i := range s.endpoints {
+		given := s.endpoints[i]
+		if !given.named() {
+			rest = append(rest, given)
+			continue
+		}
+		if given.srv != "" && (len(s.Ports) > 1 || s.FWMark != 0) {
+			d.refuse(given.at, "srv gives the port of a service's only port, and this one has others: give it one port, "+
+				"or write name")
+		}
+		n := sources.Name{Host: given.host + given.srv, SRV: given.srv != "", Weighted: given.weighted,
+			Endpoint: d.endpoint(s, &given, usual)}
+		if slices.ContainsFunc(s.Names, func(o sources.Name) bool {
+			return o.Host == n.Host && o.SRV == n.SRV && slices.Equal(o.Ports, n.Ports)
+		}) {
+			d.refuse(given.at, "%s is given twice", n.String())
+		}
+		s.Names = append(s.Names, n)
+	}
+	s.endpoints = rest
 }
 
 // onlyPort has an endpoint's own port stand for the service's only one.

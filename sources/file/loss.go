@@ -36,7 +36,7 @@ func lossOf(before, now sources.Table, d sources.Delta) (l loss) {
 		}
 		was := before.Services.At(c.Was)
 		switch {
-		case c.Is < 0 || len(was.Endpoints) > 0 && len(now.Services.At(c.Is).Endpoints) == 0:
+		case c.Is < 0 || backed(was) && !backed(now.Services.At(c.Is)):
 			if l.services++; l.services == 1 {
 				l.first = was.DisplayName()
 			}
@@ -49,6 +49,9 @@ func lossOf(before, now sources.Table, d sources.Delta) (l loss) {
 	return l
 }
 
+// backed reports whether a service has endpoints, or names that may stand for some.
+func backed(s *sources.Service) bool { return len(s.Endpoints)+len(s.Names) > 0 }
+
 // ofVIPs are the kinds of addresses that may be announced.
 var ofVIPs = []sources.AddressKind{sources.KindClusterIP, sources.KindExternalIP, sources.KindLoadBalancerIP}
 
@@ -58,6 +61,9 @@ var types = []sources.Type{sources.ClusterIP, sources.NodePort, sources.LoadBala
 // losesPart reports whether one service that stays loses a part.
 func losesPart(was, is *sources.Service) bool {
 	return losesEndpoint(was.Endpoints, is.Endpoints) ||
+		loses(was.Names, is.Names, func(a, b *sources.Name) bool {
+			return a.Host == b.Host && a.SRV == b.SRV && slices.Equal(a.Ports, b.Ports)
+		}) ||
 		loses(was.Ports, is.Ports, samePort) ||
 		slices.Index(types, was.Type) > slices.Index(types, is.Type) ||
 		was.FWMark != 0 && is.FWMark != was.FWMark ||

@@ -35,6 +35,9 @@ func (s *draft) shape(ports int) sources.Shape {
 		}
 	}
 	for i := range s.endpoints {
+		if s.endpoints[i].named() {
+			continue // sources.Merge bounds what it turns out to be
+		}
 		if s.endpoints[i].Addr.Is4() {
 			h.Endpoints4++
 		} else {

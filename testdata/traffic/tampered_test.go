@@ -33,6 +33,7 @@ var stateFiles = []string{
 	"state/node-drain.json",
 	"state/node-drain.json.unread",
 	"state/events.jsonl",
+	"state/dns.json",
 	"state/last-good/*",
 	"state/last-good/services/*",
 	"run/svcproxy.sock",
