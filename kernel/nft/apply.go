@@ -12,16 +12,9 @@ import (
 	"github.com/svcproxy/svcproxy/kernel/nl"
 )
 
-// Apply carries out all ops or none: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove), kernel.Flowtable and
-// kernel.Chain. The result has one error for each op and is nil if all were carried out.
-//
-// The order of the ops does not matter. What goes is taken away first: rules, then entries, sets and chains. Removing
-// an entry that is not there is no error, nor is adding one that is.
-func (t *Table) Apply(ops []kernel.Op) []error {
-	t.forget()
-	if t.last.dormant {
-		t.wake()
-	}
+// transact carries out all ops or none. Their order does not matter. What goes is taken away first: rules, then
+// entries, sets and chains.
+func (t *Table) transact(ops []kernel.Op) []error {
 	errs := t.commit(ops)
 	i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, kernel.ErrNotDone) })
 	switch {

@@ -213,7 +213,7 @@ func (s spoiler) Send(p []byte) error {
 	return s.Transport.Send(p)
 }
 
-// TestRefusal: whichever message the kernel refuses, the tables stay as they were, the op is named, and the others are
+// TestRefusal: whichever message of a transaction the kernel refuses, the tables stay as they were, the op is named, and the others are
 // said not to be done.
 func TestRefusal(t *testing.T) {
 	kerneltest.NewNamespace(t)
@@ -231,7 +231,7 @@ func TestRefusal(t *testing.T) {
 		apply(t, table, step[0])
 		all := ops(t, table, step[1])
 		for at = 1; at == 1 || at < count-1; at++ {
-			errs := table.Apply(all)
+			errs := table.transact(all)
 			refused := 0
 			for i, err := range errs {
 				switch {

@@ -52,7 +52,7 @@ func observed(t testing.TB, table *Table) kernel.Observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Names, o.Fresh = table.names, true
+	o.Names, o.Fresh, o.Native = table.names, true, true
 	return o
 }
 

@@ -13,7 +13,7 @@
 //
 // # Transactions
 //
-// The ops of one call of Apply take effect together or not at all.
+// The ops of one call of Apply take effect in up to three transactions, each of them together or not at all: see steps.
 //
 // # What others see
 //
