@@ -44,7 +44,6 @@ var packetWays = []packetWay{
 	{by: byNFTRules, config: pathConfig + withNFTRules},
 	{by: byNFT, config: nftMode},
 	{by: byNFT + ", SNAT", config: nftMode + snat},
-	{by: byNFT + ", SNAT, flowtable", config: nftMode + snat + flows},
 	{by: byRules("nft"), config: "mode = \"iptables\"", linear: true, backend: "nft"},
 	{by: byRules("legacy"), config: "mode = \"iptables\"", linear: true, backend: "legacy"},
 	{by: "kube-proxy, nftables", linear: true, serve: (*pass).serveByKubeProxy},

@@ -162,7 +162,6 @@ const (
 
 	withNFTRules    = "\nrules.backend = \"nftables\"\n"
 	nftMode         = "mode = \"nftables\"\niptables.syncPeriod = \"1h\"\n"
-	flows           = "nftables.flowtable = true\n"
 	kubeProxyLayout = "rules.layout = \"kube-proxy\"\n"
 	snat            = "iptables.masqueradeAll = true\n"
 )
