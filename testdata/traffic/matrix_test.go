@@ -324,6 +324,8 @@ var nativeLimits = []struct{ why, tests string }{
 		TestExplainNamesFaults`},
 	{"wants our rules to accept what iptables' chains drop: nftables has no such rules, and other names of these chains", `
 		TestFirewallInTheWayIsReported`},
+	{"wants a tool of iptables to fail, and rules of nftables need none", `
+		TestNothingIsSaidTwice`},
 	{"runs an earlier version, which has no rules of nftables", `
 		TestUpgradeAndBackUnderTraffic`},
 	{"chooses the back end itself, or its layout", `
