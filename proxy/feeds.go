@@ -26,6 +26,9 @@ type SourceState struct {
 	// Progress is how far it is with its first reading, in words; "" if it does not
 	// say or has delivered.
 	Progress string
+	// Others are the names of services that it leaves to other proxies, sorted, and OthersWhy says why.
+	Others    []string
+	OthersWhy string
 	// Err is what was wrong with what it read last, nil without an error. Since is
 	// when that became so.
 	Err   error
@@ -40,6 +43,9 @@ func (p *Proxy) Sources() []SourceState {
 			if done, of := reader.Progress(); of > 0 {
 				states[i].Progress = fmt.Sprintf("%d of %d files read", done, of)
 			}
+		}
+		if sharer, ok := f.Source.(sharer); ok {
+			states[i].Others, states[i].OthersWhy = sharer.Others()
 		}
 	}
 	return states
@@ -56,6 +62,12 @@ type reader interface {
 	// Progress returns how many files were read of how many; 0 of 0 before the
 	// number is known.
 	Progress() (done, of int)
+}
+
+// sharer is a source that leaves some of its services to other proxies.
+type sharer interface {
+	// Others returns their names and why they are left.
+	Others() (names []string, why string)
 }
 
 // filesRead is how many files all sources have read.

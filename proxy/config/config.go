@@ -193,6 +193,7 @@ type DNS struct {
 type APIServer struct {
 	Enabled    bool
 	EmptyGrace time.Duration // 0 = an empty list is believed at once
+	ProxyName  string        // "" = Services without a proxy's name
 }
 
 // Default is what absent keys mean.

@@ -284,6 +284,9 @@ var mainFields = []field{
 	define("sources.apiserver.emptyGrace", "", zero|restart,
 		"how long services and endpoints stay when the API server suddenly has none; 0s: they go at once",
 		func(c *Config) *time.Duration { return &c.APIServer.EmptyGrace }, fields.Duration, 5*time.Minute),
+	define("sources.apiserver.proxyName", "", zero|restart,
+		`serve only Services whose label service.kubernetes.io/service-proxy-name has this value; "": those without it, `+
+			"as kube-proxy does", func(c *Config) *string { return &c.APIServer.ProxyName }, fields.StringOf(checkProxyName), ""),
 
 	define("dns.servers", "", zero|restart,
 		"whom to ask for DNS names of backends, ADDRESS or ADDRESS:PORT; []: the servers of /etc/resolv.conf",

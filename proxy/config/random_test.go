@@ -26,6 +26,7 @@ var words = map[string][]string{
 	"ipvs.scheduler":                  {"rr", "wlc", "mh"},
 	"ipvs.deviceName":                 {"kube-ipvs0", "true", "1"},
 	"ipvs.namePrefix":                 {"KUBE", "EDGE", "0"},
+	"sources.apiserver.proxyName":     {"svcproxy", "a.b_c-1", ""},
 	"announce.file":                   {"", "/run/svcproxy/announced", "/a b/\"c\""},
 	"notify.webhook":                  {"", "https://alerts.example.net/x?y=z", "http://[2001:db8::1]:8080/"},
 	"health.execUser":                 {"", "nobody", "_probe", "a.b-c$"},

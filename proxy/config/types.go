@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -245,6 +246,19 @@ func checkScheduler(s string) error {
 		return nil
 	}
 	return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "scheduler "))
+}
+
+// checkProxyName checks the value of a label of Kubernetes, as IsValidLabelValue of k8s.io/apimachinery does.
+func checkProxyName(s string) error {
+	inside := func(r rune) bool { return letterOrDigit(r) || strings.ContainsRune("-_.", r) }
+	if len(s) > 63 || strings.TrimFunc(s, inside) != "" || s != strings.Trim(s, "-_.") {
+		return errors.New("a label's value has at most 63 letters, digits, -, _ and ., and ends and begins with none of -_.")
+	}
+	return nil
+}
+
+func letterOrDigit(r rune) bool {
+	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
 var modes = word(append([]string{""}, sources.Modes()...)...)

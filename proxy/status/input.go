@@ -34,6 +34,9 @@ type Input struct {
 	Health *health.View
 }
 
+// maxOthers bounds Others.First.
+const maxOthers = 20
+
 // maxSourceErrors bounds the errors that are listed for one source.
 const maxSourceErrors = 20
 
@@ -106,6 +109,9 @@ func (in Input) source(s proxy.SourceState) Source {
 			from.Stale = append(from.Stale, Stale{File: f.Path, Good: f.Good.UTC()})
 		}
 		from.Unserved = append(from.Unserved, rejected.Unserved...)
+	}
+	if n := len(s.Others); n > 0 {
+		from.Others = &Others{Count: n, First: s.Others[:min(n, maxOthers)], Why: s.OthersWhy}
 	}
 	return from
 }

@@ -43,7 +43,8 @@ func (p *page) overview() {
 	if len(st.Problems)+len(st.Down)+len(st.Faults) > 0 {
 		p.WriteString("\n")
 	}
-	p.lines(p.connections(), p.connSync(), p.health(), p.announced(), p.lastSync(), p.lastChange(), p.unused())
+	p.lines(p.connections(), p.connSync(), p.health(), p.announced(), p.lastSync(), p.lastChange(), p.unused(),
+		p.others())
 	p.list("draining", screen.Warn, drainLines(st, maxDrainLines))
 	title := "announcements"
 	if len(st.Announced) > 0 && st.Announced[0].Moved {
@@ -93,6 +94,25 @@ func (p *page) unused() string {
 	}
 	return "no services: write them to " + strings.Join(p.st.Daemon.Files, " or ") + ", see svcproxy-start(7)"
 }
+
+// others names the services that sources leave to other proxies.
+func (p *page) others() string {
+	var all []string
+	for _, s := range p.st.Sources {
+		if o := s.Others; o != nil {
+			more := ""
+			if o.Count > maxOthersNamed {
+				more = fmt.Sprintf(" and %d more", o.Count-maxOthersNamed)
+			}
+			all = append(all, fmt.Sprintf("left to other proxies: %s%s: %s",
+				strings.Join(o.First[:min(len(o.First), maxOthersNamed)], ", "), more, o.Why))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// maxOthersNamed is how many services of other proxies the page names.
+const maxOthersNamed = 3
 
 func (p *page) daemon() string {
 	d := p.st.Daemon

@@ -206,6 +206,15 @@ type Source struct {
 	Stale []Stale `json:"stale"`
 	// Unserved are the refused files of which nothing is served.
 	Unserved []string `json:"unserved"`
+	// Others are the services that the source leaves to other proxies; nil without any.
+	Others *Others `json:"others,omitempty"`
+}
+
+// Others are services that a source leaves to other proxies.
+type Others struct {
+	Count int      `json:"count"`
+	First []string `json:"first"` // by name, at most maxOthers
+	Why   string   `json:"why"`
 }
 
 // Stale is a refused file, and when the content that is served was valid.

@@ -30,7 +30,8 @@ func serviceOf(e *manifest.EndpointSlice) name {
 // catalog is a copy of the API server's objects, with the services that changed since the last look. Three
 // reflectors fill it, and one goroutine reads it.
 type catalog struct {
-	wake chan struct{} // receives when there is something to look at
+	wake  chan struct{} // receives when there is something to look at
+	proxy string        // Options.ProxyName
 
 	mu       sync.Mutex
 	services map[name]manifest.Service
@@ -46,8 +47,9 @@ type catalog struct {
 	grace   time.Duration // how long objects stay when a list has none of them any more; 0 = not at all
 }
 
-func newCatalog() *catalog {
+func newCatalog(proxy string) *catalog {
 	return &catalog{
+		proxy:    proxy,
 		wake:     make(chan struct{}, 1),
 		services: map[name]manifest.Service{},
 		slices:   map[name]*manifest.EndpointSlice{},
@@ -271,6 +273,7 @@ func (c *catalog) look(withNode bool) news {
 	n.changes = make([]change, 0, len(c.changed))
 	for changed := range c.changed {
 		s, there := c.services[changed]
+		there = there && c.ours(s.Metadata.Labels)
 		// A clone, because the catalog changes its own in place.
 		n.changes = append(n.changes, change{changed, s, there, slices.Clone(c.parts[changed])})
 	}
@@ -278,4 +281,25 @@ func (c *catalog) look(withNode bool) news {
 	n.seen, c.seen = c.seen, time.Time{}
 	clear(c.changed)
 	return n
+}
+
+// ours reports whether a Service with these labels is this proxy's.
+func (c *catalog) ours(l manifest.Labels) bool {
+	if c.proxy == "" {
+		return l.ProxyName == nil
+	}
+	return l.ProxyName != nil && *l.ProxyName == c.proxy
+}
+
+// others are the Services that are left to other proxies.
+func (c *catalog) others() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for n, s := range c.services {
+		if !c.ours(s.Metadata.Labels) {
+			names = append(names, n.namespace+"/"+n.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

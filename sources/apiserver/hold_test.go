@@ -100,7 +100,7 @@ func TestEmptyListAtTheStart(t *testing.T) {
 func TestHoldOfCatalog(t *testing.T) {
 	services := func(names ...string) (all []manifest.Service) {
 		for _, n := range names {
-			all = append(all, service(svc(n, "10.96.0.1")))
+			all = append(all, newCatalog("").service(svc(n, "10.96.0.1")))
 		}
 		return all
 	}
@@ -127,7 +127,7 @@ func TestHoldOfCatalog(t *testing.T) {
 		}
 	}
 	full := func(grace time.Duration) *catalog {
-		c := newCatalog()
+		c := newCatalog("")
 		c.grace = grace
 		c.replaceServices(services("a", "b"))
 		c.replaceSlices(parts("a-1", "a-2"))
@@ -181,7 +181,7 @@ func TestHoldOfTheNode(t *testing.T) {
 			o.Metadata.Name, o.Metadata.Labels.Zone = "n1", zone
 			return o
 		}
-		c := newCatalog()
+		c := newCatalog("")
 		c.grace = 5 * time.Minute
 		now := func() (node manifest.Node, held, holds bool) { // held: the Node; holds: anything
 			c.mu.Lock() // timers end holds

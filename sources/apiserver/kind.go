@@ -29,24 +29,32 @@ type kind struct {
 	store   cache.ReflectorStore
 }
 
-// ours selects services and slices as kube-proxy does: not those of another proxy, and not those labelled headless,
-// whatever their cluster IP.
-const ours = "!service.kubernetes.io/headless,!service.kubernetes.io/service-proxy-name"
+// Objects labelled headless are not asked for, whatever their cluster IP. Services of other proxies are: status
+// counts them, and a list of them alone is not the list of an empty cluster. Their slices are not needed. A slice
+// that somebody made by hand for a Service with a proxy's name may lack that label.
+const (
+	notHeadless  = "!service.kubernetes.io/headless"
+	notOfAnother = notHeadless + ",!" + manifest.ProxyNameLabel
+)
 
 // kinds are the kinds to follow into a catalog. Without a node's name the Node is not among them.
 func kinds(c *catalog, node string) []kind {
+	ofSlices := notOfAnother
+	if c.proxy != "" {
+		ofSlices = notHeadless
+	}
 	all := []kind{
 		{
-			resource: "services", labels: ours,
+			resource: "services", labels: notHeadless,
 			example: &corev1.Service{}, list: func() runtime.Object { return &corev1.ServiceList{} },
 			page: func(o runtime.Object) *internalversion.List {
 				l := o.(*corev1.ServiceList)
-				return page(l.ListMeta, l.Items, service)
+				return page(l.ListMeta, l.Items, c.service)
 			},
-			store: sink[corev1.Service, manifest.Service]{service, c.putService, c.dropService, c.replaceServices},
+			store: sink[corev1.Service, manifest.Service]{c.service, c.putService, c.dropService, c.replaceServices},
 		},
 		{
-			resource: "endpointslices", discovery: true, labels: ours,
+			resource: "endpointslices", discovery: true, labels: ofSlices,
 			example: &discoveryv1.EndpointSlice{}, list: func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
 			page: func(o runtime.Object) *internalversion.List {
 				l := o.(*discoveryv1.EndpointSliceList)

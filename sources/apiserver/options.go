@@ -30,6 +30,9 @@ type Options struct {
 	Resync time.Duration
 	// EmptyGrace is how long services and slices stay after a list that suddenly has none of them; 0 = not at all.
 	EmptyGrace time.Duration
+	// ProxyName chooses the Services: those whose label service.kubernetes.io/service-proxy-name has this value; "" =
+	// those without the label, as kube-proxy does.
+	ProxyName string
 	// NodeName is the name of this node. Its endpoints win over equal ones elsewhere.
 	NodeName string
 

@@ -19,7 +19,7 @@ import (
 // once, and has the same problems.
 func TestIncremental(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c, kept := newCatalog(), &table{node: "n1"}
+		c, kept := newCatalog(""), &table{node: "n1"}
 		c.replaceServices(nil)
 		c.replaceSlices(nil)
 		services, parts := map[string]manifest.Service{}, map[string]*manifest.EndpointSlice{}
@@ -36,7 +36,7 @@ func TestIncremental(t *testing.T) {
 		}
 		kept.update(c.look(false).changes)
 
-		fresh, again := newCatalog(), &table{node: "n1"}
+		fresh, again := newCatalog(""), &table{node: "n1"}
 		fresh.replaceServices(slices.Collect(maps.Values(services)))
 		fresh.replaceSlices(slices.Collect(maps.Values(parts)))
 		again.update(fresh.look(false).changes)
@@ -54,7 +54,7 @@ func happen(t *rapid.T, c *catalog, services map[string]manifest.Service, parts 
 	some := func(what string) string { return fmt.Sprintf("%s%d", what, rapid.IntRange(0, 3).Draw(t, what)) }
 	switch rapid.IntRange(0, 5).Draw(t, "event") {
 	case 0, 1:
-		s := service(svc(some("s"), rapid.SampledFrom([]string{"10.96.0.1", "10.96.0.2", "127.0.0.1", "None", "bad"}).Draw(t, "ip")))
+		s := newCatalog("").service(svc(some("s"), rapid.SampledFrom([]string{"10.96.0.1", "10.96.0.2", "127.0.0.1", "None", "bad"}).Draw(t, "ip")))
 		services[s.Metadata.Name] = s
 		c.putService(s)
 	case 2, 3:
@@ -63,7 +63,7 @@ func happen(t *rapid.T, c *catalog, services map[string]manifest.Service, parts 
 		parts[e.Metadata.Name] = e
 		c.putSlice(e)
 	case 4:
-		s := service(svc(some("s"), ""))
+		s := newCatalog("").service(svc(some("s"), ""))
 		delete(services, s.Metadata.Name)
 		c.dropService(s)
 	case 5:

@@ -37,7 +37,7 @@ func TestRBAC(t *testing.T) {
 		}
 	}
 	var asked []string
-	for _, k := range kinds(newCatalog(), "n1") {
+	for _, k := range kinds(newCatalog(""), "n1") {
 		group := ""
 		if k.discovery {
 			group = "discovery.k8s.io"

@@ -29,8 +29,9 @@ const (
 // out because they cannot be served, and kinds that cannot be read. If neither services nor endpoints can be read,
 // Source emits an *OutageError, and the last table stays.
 type Source struct {
-	o    Options
-	conn *connection
+	o       Options
+	conn    *connection
+	catalog *catalog
 }
 
 // New reads the kubeconfig or the pod's account. It sends no request. What is wrong with these files is no error of
@@ -45,7 +46,19 @@ func New(o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{o: o, conn: conn}, nil
+	c := newCatalog(o.ProxyName)
+	c.grace = o.EmptyGrace
+	return &Source{o: o, conn: conn, catalog: c}, nil
+}
+
+// Others returns the names of the Services that are left to other proxies, sorted, and why. It may be called from any
+// goroutine.
+func (s *Source) Others() (names []string, why string) {
+	why = "their label " + manifest.ProxyNameLabel + " gives them to another proxy"
+	if s.o.ProxyName != "" {
+		why = fmt.Sprintf("their label %s is not %q (sources.apiserver.proxyName)", manifest.ProxyNameLabel, s.o.ProxyName)
+	}
+	return s.catalog.others(), why
 }
 
 // Check reads the kubeconfig, and the files that it names, as New does, and returns what is wrong with them.
@@ -76,8 +89,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 	if s.o.OnNode != nil {
 		node = s.o.NodeName
 	}
-	c := newCatalog()
-	c.grace = s.o.EmptyGrace
+	c := s.catalog
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	defer following.Wait()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,8 +56,9 @@ func (e emission) String() string {
 type rig struct {
 	*testing.T
 	*api
-	dir   string
-	emits chan emission
+	dir    string
+	emits  chan emission
+	source *Source
 }
 
 // start runs a Source, after prepare has filled the API server. It makes the kubeconfig of o.
@@ -81,6 +83,7 @@ func startAt(t *testing.T, a *api, o Options, prepare func(r *rig)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.source = s
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -249,6 +252,32 @@ func TestSelectors(t *testing.T) {
 	r.want("web 10.2.0.1")
 }
 
+// TestProxyName: with a name, Services with that name are served and no others, whatever their slices are labelled. One
+// moves from proxy to proxy with its label. A list of others alone is not that of an empty cluster.
+func TestProxyName(t *testing.T) {
+	named := func(name, addr, proxy string) *corev1.Service {
+		s := svc(name, addr)
+		s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": proxy}
+		return s
+	}
+	r := start(t, Options{ProxyName: "svcproxy", EmptyGrace: time.Hour}, func(r *rig) {
+		r.put(named("ours", "10.96.0.1", "svcproxy"), svc("plain", "10.96.0.2"), named("other", "10.96.0.3", "cilium"))
+		r.put(eps("ours-1", "ours", "10.2.0.1"), eps("plain-1", "plain", "10.2.0.2"), eps("other-1", "other", "10.2.0.3"))
+	})
+	r.want("ours 10.2.0.1")
+	if names, why := r.source.Others(); !slices.Equal(names, []string{"default/other", "default/plain"}) ||
+		why != `their label service.kubernetes.io/service-proxy-name is not "svcproxy" (sources.apiserver.proxyName)` {
+		t.Errorf("others: %q, %s", names, why)
+	}
+	r.put(named("plain", "10.96.0.2", "svcproxy"))
+	r.want("ours 10.2.0.1, plain 10.2.0.2")
+	r.put(svc("ours", "10.96.0.1"), svc("plain", "10.96.0.2"))
+	r.want("")
+	if names, _ := r.source.Others(); len(names) != 3 {
+		t.Errorf("others: %q", names)
+	}
+}
+
 // TestPages: a large list comes in pages. If its continue token expires, it comes whole.
 func TestPages(t *testing.T) {
 	const n = 2*pageSize + 10
@@ -270,7 +299,7 @@ func TestPages(t *testing.T) {
 			if e.table.Services.Len() != n || e.err != nil {
 				t.Errorf("%d services, want %d; %v", e.table.Services.Len(), n, e.err)
 			}
-			pages := len(r.requests("services?labelSelector=%21service.kubernetes.io%2Fheadless%2C%21service.kubernetes.io%2Fservice-proxy-name&limit="))
+			pages := len(r.requests("services?labelSelector=%21service.kubernetes.io%2Fheadless&limit="))
 			continued := len(r.requests("/services?continue="))
 			if !expired && (pages != 1 || continued != 2) {
 				t.Errorf("%d requests without and %d with a continue token, want 1 and 2", pages, continued)

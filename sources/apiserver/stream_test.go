@@ -15,7 +15,7 @@ import (
 // TestOverdueWatch: a watch that the API server does not end in time is ended here, and the next one begins at once.
 func TestOverdueWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCatalog()
+		c := newCatalog("")
 		f := &follower{kind: kinds(c, "")[0], catalog: c}
 		f.pace = 3
 		seconds := int64(300)

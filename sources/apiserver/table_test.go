@@ -20,7 +20,7 @@ import (
 func withCatalog(t *testing.T, o Options, fill func(c *catalog, emits chan emission)) {
 	synctest.Test(t, func(t *testing.T) {
 		emits := make(chan emission, 1000)
-		c := newCatalog()
+		c := newCatalog("")
 		ctx, cancel := context.WithCancel(t.Context())
 		e := &emitter{o: o, emit: func(t sources.Table, err error) { emits <- emission{t, err} }}
 		go e.run(ctx, c)
@@ -31,7 +31,7 @@ func withCatalog(t *testing.T, o Options, fill func(c *catalog, emits chan emiss
 }
 
 func small(n int) (manifest.Service, *manifest.EndpointSlice) {
-	s := service(svc(fmt.Sprintf("s%05d", n), fmt.Sprintf("10.96.%d.%d", n/250, n%250+1)))
+	s := newCatalog("").service(svc(fmt.Sprintf("s%05d", n), fmt.Sprintf("10.96.%d.%d", n/250, n%250+1)))
 	return s, slice(eps(s.Metadata.Name+"-1", s.Metadata.Name, fmt.Sprintf("10.2.%d.%d", n/250, n%250+1)))
 }
 
@@ -141,7 +141,7 @@ func TestShared(t *testing.T) {
 }
 
 func filled(n int) (*catalog, *table) {
-	c := newCatalog()
+	c := newCatalog("")
 	var services []manifest.Service
 	var parts []*manifest.EndpointSlice
 	for i := range n {

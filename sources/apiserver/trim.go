@@ -25,7 +25,7 @@ func page[API, T any](meta metav1.ListMeta, items []API, trim func(*API) T) *int
 	return l
 }
 
-// metadata leaves out the labels. The selectors have used them, or the caller reads them.
+// metadata leaves out the labels. The caller reads those that it needs.
 func metadata(m *metav1.ObjectMeta) manifest.Metadata {
 	return manifest.Metadata{
 		Namespace: shared(m.Namespace), Name: m.Name,
@@ -33,8 +33,16 @@ func metadata(m *metav1.ObjectMeta) manifest.Metadata {
 	}
 }
 
-func service(s *corev1.Service) manifest.Service {
-	out := manifest.Service{Metadata: metadata(&s.ObjectMeta), Spec: manifest.ServiceSpec{
+// service keeps of a Service that is left to another proxy the name and the label alone.
+func (c *catalog) service(s *corev1.Service) manifest.Service {
+	meta := metadata(&s.ObjectMeta)
+	if name, ok := s.Labels[manifest.ProxyNameLabel]; ok {
+		meta.Labels.ProxyName = &name
+	}
+	if !c.ours(meta.Labels) {
+		return manifest.Service{Metadata: meta}
+	}
+	out := manifest.Service{Metadata: meta, Spec: manifest.ServiceSpec{
 		Type:                     string(s.Spec.Type),
 		ClusterIP:                s.Spec.ClusterIP,
 		ClusterIPs:               s.Spec.ClusterIPs,

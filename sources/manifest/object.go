@@ -20,9 +20,12 @@ type Metadata struct {
 	Origin sources.Origin `yaml:"-"`
 }
 
-// Labels are the labels that are used; nil and "" = absent. Of ProxyName and Headless only the presence counts. An
-// object with the first belongs to another proxy. One with the second is only for name servers, even if it has a
-// cluster IP.
+// ProxyNameLabel gives an object to the proxy that its value names.
+const ProxyNameLabel = "service.kubernetes.io/service-proxy-name"
+
+// Labels are the labels that are used; nil and "" = absent. An object
+// with ProxyName belongs to the proxy of that name. One with Headless, whatever its value, is only for name servers,
+// even if it has a cluster IP.
 type Labels struct {
 	ServiceName string  `yaml:"kubernetes.io/service-name"`
 	Zone        string  `yaml:"topology.kubernetes.io/zone"`

@@ -186,8 +186,8 @@ func askNowAndThen(flows *lab.Flows, stop, stopped chan struct{}) {
 }
 
 // hold opens connections to the VIP that are asked on until the next "flows end", while new clients come. None of
-// them may be lost, and no new client refused: flows begin COUNT [NEW-A-SECOND], then flows end. Without a number ten come
-// in a second.
+// them may be lost, and no new client refused: flows begin COUNT [NEW-A-SECOND], then flows end [OUTAGE]. Without a number
+// ten come in a second. With an OUTAGE all that come for so long may be refused.
 func (f *fleet) hold(ts *testscript.TestScript, neg bool, args []string) {
 	switch {
 	case !neg && (len(args) == 2 || len(args) == 3) && args[0] == "begin" && f.stop == nil:
@@ -204,16 +204,22 @@ func (f *fleet) hold(ts *testscript.TestScript, neg bool, args []string) {
 		f.newcomers = f.Client.Newcomers(fleetVIP, time.Second/time.Duration(fresh))
 		go askNowAndThen(flows, stop, stopped)
 		ts.Defer(flows.Close)
-	case !neg && len(args) == 1 && args[0] == "end" && f.stop != nil:
+	case !neg && (len(args) == 1 || len(args) == 2) && args[0] == "end" && f.stop != nil:
+		refused := -time.Nanosecond
+		if len(args) == 2 {
+			var err error
+			refused, err = time.ParseDuration(args[1])
+			ts.Check(err)
+		}
 		close(f.stop)
 		<-f.stopped
 		f.stop = nil
 		visits, lost := f.newcomers.Stop(), f.flows.Lost()
 		ts.Logf("%d connections lost; of %d new ones %d refused and %d lost, the slowest took %v", len(lost), visits.All, len(visits.Refused), len(visits.Lost), visits.Slowest)
-		if len(lost)+len(visits.Refused)+len(visits.Lost) > 0 {
+		if len(lost)+len(visits.Lost) > 0 || len(visits.Refused) > 0 && visits.Outage > refused {
 			ts.Fatalf("lost: %q; refused: %q; new and lost: %q", lost, visits.Refused, visits.Lost)
 		}
 	default:
-		ts.Fatalf("usage: flows begin COUNT [NEW-A-SECOND], then flows end")
+		ts.Fatalf("usage: flows begin COUNT [NEW-A-SECOND], then flows end [OUTAGE]")
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,6 +144,7 @@ type Newcomers struct {
 	going  sync.WaitGroup
 	mu     sync.Mutex
 	visits Visits
+	begun  map[time.Time]bool // when each came, and whether it was refused
 }
 
 // Visits is what came of newcomers.
@@ -150,12 +153,13 @@ type Visits struct {
 	Refused []string // no connection
 	Lost    []string // a connection that ended before its answer: its packets moved to another node
 	Slowest time.Duration
+	Outage  time.Duration // from the first to the last of a row that were all refused, at most
 }
 
 // Newcomers starts one in each period. A packet that is lost on its way is sent again after a second, so an outage makes them late,
 // and a refusal makes them fail.
 func (ns *Namespace) Newcomers(to netip.AddrPort, period time.Duration) *Newcomers {
-	n := &Newcomers{stop: make(chan struct{})}
+	n := &Newcomers{stop: make(chan struct{}), begun: map[time.Time]bool{}}
 	n.going.Go(func() {
 		tick := time.NewTicker(period)
 		defer tick.Stop()
@@ -192,6 +196,7 @@ func (n *Newcomers) visit(ns *Namespace, to netip.AddrPort) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.visits.All++
+	n.begun[began] = refused != nil
 	n.visits.Slowest = max(n.visits.Slowest, time.Since(began).Round(time.Millisecond))
 	at := began.Format("15:04:05.000: ")
 	if refused != nil {
@@ -213,5 +218,16 @@ func (n *Newcomers) Came() int {
 func (n *Newcomers) Stop() Visits {
 	n.ended.Do(func() { close(n.stop) })
 	n.going.Wait()
+	var first time.Time // of the row
+	for _, at := range slices.SortedFunc(maps.Keys(n.begun), time.Time.Compare) {
+		switch {
+		case !n.begun[at]:
+			first = time.Time{}
+		case first.IsZero():
+			first = at
+		default:
+			n.visits.Outage = max(n.visits.Outage, at.Sub(first))
+		}
+	}
 	return n.visits
 }

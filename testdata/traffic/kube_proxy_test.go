@@ -24,6 +24,7 @@ const kubeProxyBinary = "../../bin/kube-proxy"
 type kubeProxyNode struct {
 	node
 	mode string // in kube-proxy's configuration
+	api  *lab.Objects
 	load *load
 	held []*lab.Conn
 	stop func() // of kube-proxy
@@ -59,6 +60,7 @@ func newNodeOfObjects(t *testing.T, mode, services, slices string) *kubeProxyNod
 	server, err := o.Lab.Node.ServeObjects(filepath.Join(o.Dir, "kubeconfig"), services, slices)
 	must(t, err)
 	t.Cleanup(func() { server.Close() })
+	o.api = server
 	o.File = filepath.Join(o.Dir, "config.yaml")
 	o.configure(t, mode)
 	return o
@@ -266,4 +268,93 @@ func (o *kubeProxyNode) wellServed(t *testing.T, when string) {
 		return nil
 	}))
 	o.served(t, when)
+}
+
+// Services move from a real kube-proxy to svcproxy on the same node and back, one at a time, by their label. The other
+// service loses nothing at any time, whoever serves it.
+func TestOneServiceAtATime(t *testing.T) {
+	notUserspace(t)
+	if emulated() && os.Getenv("SVCPROXY_ENDURANCE") == "" {
+		t.Skip("kube-proxy takes minutes to start in a guest: make test-endurance")
+	}
+	if _, err := os.Stat(kubeProxyBinary); err != nil {
+		t.Skipf("no kube-proxy: make apiserver builds it: %v", err)
+	}
+	for _, theirs := range []string{"iptables", "nftables"} {
+		t.Run("beside mode "+theirs, func(t *testing.T) {
+			o := newKubeProxyNode(t, theirs)
+			web, slices := kubeProxyWeb()
+			shop := strings.NewReplacer(`"web`, `"shop`, "10.96.0.20", "10.96.0.21", "fd00:96::20", "fd00:96::21", "203.0.113.9", "203.0.113.10",
+				"2001:db8:9::9", "2001:db8:9::a", "198.51.100.80", "198.51.100.81", "2001:db8:80::80", "2001:db8:80::81", "30080", "30081")
+			o.api.SetSlices(slices + ", " + shop.Replace(slices))
+			o.api.SetServices(web + ", " + shop.Replace(web))
+			ours := func(service string) string {
+				return strings.Replace(service, `"uid": "1"`, `"uid": "1", "labels": {"service.kubernetes.io/service-proxy-name": "svcproxy"}`, 1)
+			}
+			o.startKubeProxy(t)
+			o.File = filepath.Join(o.Dir, "svcproxy.toml")
+			must(t, o.Configure(fmt.Sprintf("ipvs.namePrefix = \"EDGE\"\nipvs.deviceName = \"svcproxy0\"\nclientConnection.kubeconfig = %q\nsources.apiserver.proxyName = \"svcproxy\"\n",
+				filepath.Join(o.Dir, "kubeconfig"))))
+			mark := o.Log.Len()
+			must(t, o.Start())
+			o.synced(t, mark)
+
+			asked := func(service string, vips ...string) (ends func()) {
+				l := newLoad(t)
+				var held []*lab.Conn
+				for _, vip := range vips {
+					addr := netip.MustParseAddrPort(vip)
+					held = append(held, o.node.held(t, addr, 25)...)
+					l.add(service+" at "+vip, func() error { _, err := o.Client.Ask("tcp", addr); return err })
+				}
+				return func() {
+					t.Helper()
+					l.goOn(t, 100)
+					if lost := unanswered(held); lost > 0 {
+						t.Errorf("%d of %d connections of %s are lost", lost, len(held), service)
+					}
+					l.wantServed(t)
+				}
+			}
+			ofWeb := []string{"10.96.0.20:80", "[fd00:96::20]:80", "198.51.100.80:80", "192.0.2.1:30080"}
+			ofShop := []string{"10.96.0.21:80", "[fd00:96::21]:80", "198.51.100.81:80", "192.0.2.1:30081"}
+			steps := []struct {
+				objects string
+				served  int // by svcproxy
+				still   string
+				vips    []string
+				moved   []string
+			}{
+				{ours(web) + ", " + shop.Replace(web), 1, "shop", ofShop, ofWeb},
+				{ours(web) + ", " + ours(shop.Replace(web)), 2, "web", ofWeb, ofShop},
+				{web + ", " + ours(shop.Replace(web)), 1, "shop", ofShop, ofWeb},
+				{web + ", " + shop.Replace(web), 0, "web", ofWeb, ofShop},
+			}
+			for i, step := range steps {
+				end := asked(step.still, step.vips...)
+				o.api.SetServices(step.objects)
+				must(t, lab.Eventually(patience, func() error {
+					out, _, err := o.Command("status")
+					if err == nil && !strings.Contains(out, fmt.Sprintf("\n%d service", step.served)) {
+						err = fmt.Errorf("step %d: want %d services of svcproxy's:\n%s", i, step.served, out)
+					}
+					if err == nil && step.served < 2 && !strings.Contains(out, "left to other proxies: ") {
+						err = fmt.Errorf("step %d: the services of kube-proxy are not named:\n%s", i, out)
+					}
+					return err
+				}))
+				for _, vip := range step.moved {
+					addr := netip.MustParseAddrPort(vip)
+					must(t, lab.Eventually(patience, func() error { _, err := o.Client.Ask("tcp", addr); return err }))
+				}
+				end()
+			}
+			must(t, o.Stop())
+			if out, code, err := o.Command("cleanup"); err != nil || code != 0 {
+				t.Errorf("cleanup: exit code %d, %v\n%s", code, err, out)
+			}
+			asked("web", ofWeb...)()
+			asked("shop", ofShop...)()
+		})
+	}
 }
