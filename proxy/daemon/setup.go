@@ -213,7 +213,7 @@ func (s Setup) APIServer() apiserver.Options {
 		Kubeconfig: c.Kubeconfig, Master: c.Master, ContentType: c.ContentType, AcceptContentTypes: c.AcceptContentTypes,
 		QPS: c.QPS, Burst: c.Burst, Resync: s.Config.ConfigSyncPeriod, EmptyGrace: s.Config.APIServer.EmptyGrace,
 		ProxyName: s.Config.APIServer.ProxyName,
-		NodeName: s.Node(), UserAgent: "svcproxy/" + s.Version,
+		NodeName:  s.Node(), UserAgent: "svcproxy/" + s.Version,
 	}
 }
 
