@@ -65,6 +65,7 @@ func program(e *commands.Env) cli.Program {
 		commands.Weight(e),
 		commands.Overrides(e),
 		commands.Node(e),
+		commands.Table(e),
 		commands.Announce(e),
 		commands.Cleanup(e),
 		commands.Version(e),

@@ -286,6 +286,12 @@ var mainFields = []field{
 		func(c *Config) *time.Duration { return &c.APIServer.EmptyGrace }, fields.Duration, 5*time.Minute),
 	define("sources.apiserver.proxyName", "", zero|restart,
 		`serve only Services whose label service.kubernetes.io/service-proxy-name has this value; "": those without it, `+
+			"as kube-proxy does",
+		func(c *Config) *string { return &c.APIServer.ProxyName }, fields.StringOf(checkProxyName), ""),
+
+	define("control.tables", "", zero, "members of the group svcproxy may set and remove tables of services, as root may: "+
+		"svcproxy table",
+		func(c *Config) *bool { return &c.Control.Tables }, fields.Bool, false),
 			"as kube-proxy does", func(c *Config) *string { return &c.APIServer.ProxyName }, fields.StringOf(checkProxyName), ""),
 
 	define("dns.servers", "", zero|restart,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -75,14 +76,22 @@ func (c Client) ask(ctx context.Context, method, path string, read func(io.Reade
 
 // request is ask with the whole answer.
 func (c Client) request(ctx context.Context, method, path string, read func(*http.Response) error) error {
+	return c.send(ctx, method, path, nil, nil, read)
+}
+
+// send is request with headers and a body.
+func (c Client) send(
+	ctx context.Context, method, path string, header http.Header, body io.Reader, read func(*http.Response) error,
+) error {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) },
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://svcproxy"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://svcproxy"+path, body)
 	if err != nil {
 		return err
 	}
+	maps.Copy(req.Header, header)
 	resp, err := transport.RoundTrip(req)
 	if errors.Is(err, context.Canceled) {
 		return err

@@ -2,7 +2,8 @@
 // over a Unix socket, with a server and its client.
 //
 // Who may open the socket may read the status, reload the files and order endpoints out
-// of service or back. Nothing else can be changed through it: files say what is served.
+// of service or back. Root may set tables of services, others with control.tables = true.
+// Nothing else can be changed through it: files say what is served.
 // An order is kept with the user who gave it, whom the socket names (SO_PEERCRED). The
 // server answers with functions that the caller gives; it knows no loop and no kernel.
 //
@@ -18,4 +19,10 @@
 //	GET  /v1/overrides                                health.Overrides
 //	POST /v1/node?drain=0|1[&why=TEXT]                {}
 //	POST /v1/order?verb=VERB&target=TARGET[&...]      Ordered
+//	GET  /v1/tables                                   []file.Stored
+//	GET  /v1/tables/NAME                              the text, its digest as ETag
+//	PUT  /v1/tables/NAME[?wait=1]                     TableSet; the body is TOML or JSON
+//	DELETE /v1/tables/NAME[?wait=1]                   TableSet
+//
+// PUT and DELETE take If-Match with a digest, PUT also If-None-Match: *.
 package control

@@ -18,11 +18,12 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/health"
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // Limits of the server. Clients may read everything, but not exhaust the daemon.
 const (
-	maxConns     = 64
+	maxConns     = 256
 	maxFollowers = 16
 	maxReloads   = 16               // at the same time
 	maxHeader    = 32 << 10         // bytes; fits the names of a screen of services
@@ -63,11 +64,17 @@ type Server struct {
 	Probes func(health.Selector) Probes
 	// Explain says what becomes of a packet; nil if this daemon cannot.
 	Explain func(context.Context, explain.Question) (explain.Result, error)
-	Events  *events.Ring
-	Log     *slog.Logger
+	// Tables are the tables of services that programs set; nil if this daemon keeps none. TableChanged is told of each
+	// change, in words, and MembersSetTables says whether others than root may make one.
+	Tables           *file.Store
+	TableChanged     func(text string)
+	MembersSetTables func() bool
+	Events           *events.Ring
+	Log              *slog.Logger
 
 	followers, reloads atomic.Int32
-	run                string // identifies the numbers of events: another one for each Server unless they count on
+	bodies             chan struct{} // a place for each table that arrives
+	run                string        // identifies the numbers of events: another one for each Server unless they count on
 }
 
 // Serve answers until ctx ends. Then it ends the streams of followers, finishes
@@ -102,7 +109,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) handler() http.Handler {
-	s.run = rand.Text()
+	s.run, s.bodies = rand.Text(), make(chan struct{}, maxBodies)
 	if s.Events != nil {
 		s.run = cmp.Or(s.Events.Series(), s.run)
 	}
@@ -133,10 +140,16 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("GET /v1/health", bounded(large, s.health))
 		mux.HandleFunc("GET /v1/probes", s.probes)
 	}
+	if s.Tables != nil {
+		mux.HandleFunc("GET /v1/tables", s.listTables)
+		mux.HandleFunc("GET /v1/tables/{name}", s.getTable)
+		mux.HandleFunc("PUT /v1/tables/{name}", s.putTable)
+		mux.HandleFunc("DELETE /v1/tables/{name}", s.removeTable)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
+		if r.ContentLength != 0 && r.Method != http.MethodPut {
 			w.Header().Set("Connection", "close") // the body is not read
-			http.Error(w, "no request here has a body", http.StatusRequestEntityTooLarge)
+			http.Error(w, "only a PUT has a body here", http.StatusRequestEntityTooLarge)
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -26,6 +26,7 @@ import (
 	"github.com/svcproxy/svcproxy/proxy/status"
 	"github.com/svcproxy/svcproxy/proxy/web"
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // Socket is the path of the control socket below a runtimeDir.
@@ -54,6 +55,8 @@ type consoleOptions struct {
 	conditions *condition.Board
 	// checker makes the health checks and keeps the orders; nil is none. It must not run before newConsole.
 	checker *checker.Checker
+	// tables are those that programs set; nil in tests.
+	tables *file.Store
 	// drained is the operator's drain of the node; nil in tests.
 	drained *nodeDrain
 	// announcer writes announce.file; nil in tests.
@@ -163,6 +166,10 @@ func (c *console) open(ctx context.Context) error {
 		Explain: c.explain,
 	}
 	server.Kernel, server.Metrics = c.kernelText, c.metrics.Handler()
+	if c.tables != nil {
+		server.Tables, server.TableChanged = c.tables, func(text string) { c.tableChanged(ctx, text) }
+		server.MembersSetTables = func() bool { return c.current.Now().Config.Control.Tables }
+	}
 	if c.checker != nil {
 		server.Orders = c.checker
 	}

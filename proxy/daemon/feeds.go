@@ -16,6 +16,9 @@ import (
 )
 
 func (d *daemon) files(s Setup) (*file.Source, error) {
+	if err := storeIn(s.Config.StateDir).Make(); err != nil {
+		d.log.Warn("no tables can be set", "err", err)
+	}
 	o := s.Files()
 	o.Log, o.Unwatched = d.log.Logger, d.unwatched
 	return file.New(o)

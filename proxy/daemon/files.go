@@ -34,6 +34,7 @@ func RemoveFiles(c config.Config) error {
 	services := file.LastGood{Dir: filepath.Join(kept.Dir, "services")}
 	return errors.Join(
 		services.Clear(), kept.Clear(), // in this order: the first is a directory in the second
+		storeIn(c.StateDir).Clear(),
 		removeFiles(c.StateDir, stateFiles...),
 		removeFiles(c.RuntimeDir, startsFile, filepath.Base(Socket(c.RuntimeDir))),
 	)

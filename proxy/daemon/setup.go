@@ -189,9 +189,13 @@ func (s Setup) placed(n kernel.Node) kernel.Node {
 
 // Files are the options of the file source.
 func (s Setup) Files() file.Options {
-	f := s.Config.File
+	f, tables := s.Config.File, storeIn(s.Config.StateDir)
+	paths := f.Paths
+	if _, err := os.Stat(tables.Dir); err == nil {
+		paths = append(slices.Clone(paths), tables.Pattern())
+	}
 	return file.Options{
-		Optional: s.Config.APIServer.Enabled, Paths: f.Paths, Watch: f.Watch, Debounce: f.Debounce,
+		Optional: s.Config.APIServer.Enabled, Paths: paths, Watch: f.Watch, Debounce: f.Debounce,
 		Resync: s.Config.ConfigSyncPeriod,
 		Keep:   filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
 	}

@@ -33,7 +33,7 @@ type DamagedError struct {
 func (e *DamagedError) Error() string { return fmt.Sprintf("%s: %s", e.File, e.Why) }
 
 // maxCopy bounds a copy, in bytes: the largest service file and the first line.
-const maxCopy = maxSize + maxHeader
+const maxCopy = MaxSize + maxHeader
 
 // Put keeps content under a name, usually the path of its file. now is rounded to seconds. Put does not write
 // content that is already kept, which then keeps its earlier time.

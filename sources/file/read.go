@@ -16,9 +16,9 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// maxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services. A larger one is a
+// MaxSize is the size of the largest file that is read, in bytes: 16 MiB, some 50,000 services. A larger one is a
 // mistake (a log, a disk image) and would take the node's memory.
-const maxSize = 16 << 20
+const MaxSize = 16 << 20
 
 // readLimit bounds the time of a read.
 const readLimit = 5 * time.Second
@@ -176,8 +176,8 @@ func readable(st unix.Statx_t) error {
 	kind := ""
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		if st.Size > maxSize {
-			return fmt.Errorf("is %d MiB large: at most %d are read", st.Size>>20, maxSize>>20)
+		if st.Size > MaxSize {
+			return fmt.Errorf("is %d MiB large: at most %d are read", st.Size>>20, MaxSize>>20)
 		}
 		return nil
 	case unix.S_IFDIR:

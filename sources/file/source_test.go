@@ -417,7 +417,7 @@ func TestNotRegular(t *testing.T) {
 	r.must(os.Remove(r.path("loop.toml")))
 	r.want("", "a")
 	r.must(os.WriteFile(r.path("large.new"), nil, 0o600))
-	r.must(os.Truncate(r.path("large.new"), maxSize+1))
+	r.must(os.Truncate(r.path("large.new"), MaxSize+1))
 	r.must(os.Rename(r.path("large.new"), r.path("large.toml")))
 	r.want("is 16 MiB large: at most 16", "a")
 }
