@@ -66,7 +66,8 @@ func (c *tableCommand) run(ctx context.Context, args []string) error {
 		verb = args[0]
 	}
 	if n, known := wants[verb]; !known || len(args) != n {
-		return cli.Errorf(cli.Usage, "", "table wants set NAME FILE, list, show NAME or remove NAME, have %s", cli.Given(args))
+		return cli.Errorf(cli.Usage, "", "table wants set NAME FILE, list, show NAME or remove NAME, have %s",
+			cli.Given(args))
 	}
 	changes := verb == "set" || verb == "remove"
 	switch {

@@ -289,8 +289,8 @@ var mainFields = []field{
 			"as kube-proxy does",
 		func(c *Config) *string { return &c.APIServer.ProxyName }, fields.StringOf(checkProxyName), ""),
 
-	define("control.tables", "", zero, "members of the group svcproxy may set and remove tables of services, as root may: "+
-		"svcproxy table",
+	define("control.tables", "", zero, "members of the group svcproxy may set and remove tables of services, as "+
+		"root may: svcproxy table",
 		func(c *Config) *bool { return &c.Control.Tables }, fields.Bool, false),
 			"as kube-proxy does", func(c *Config) *string { return &c.APIServer.ProxyName }, fields.StringOf(checkProxyName), ""),
 

@@ -252,7 +252,7 @@ func checkScheduler(s string) error {
 func checkProxyName(s string) error {
 	inside := func(r rune) bool { return letterOrDigit(r) || strings.ContainsRune("-_.", r) }
 	if len(s) > 63 || strings.TrimFunc(s, inside) != "" || s != strings.Trim(s, "-_.") {
-		return errors.New("a label's value has at most 63 letters, digits, -, _ and ., and ends and begins with none of -_.")
+		return errors.New("a label's value has at most 63 letters, digits, -, _ and ., and a letter or digit at both ends")
 	}
 	return nil
 }

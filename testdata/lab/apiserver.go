@@ -28,10 +28,7 @@ type Objects struct {
 // list is one kind's objects.
 type list struct{ kind, group, items string }
 
-const (
-	servicesPath = "/api/v1/services"
-	slicesPath   = "/apis/discovery.k8s.io/v1/endpointslices"
-)
+const servicesPath = "/api/v1/services"
 
 // ServeObjects starts an API server on the host with objects, given as JSON objects with commas between them. The file
 // kubeconfig leads to it.
@@ -48,11 +45,11 @@ func (h *Host) ServeObjects(kubeconfig, services, slices string) (*Objects, erro
 	node := fmt.Sprintf(`{"kind": "Node", "apiVersion": "v1", "metadata": {"name": %q, "resourceVersion": "1"}, "status": {"addresses": [
 		{"type": "InternalIP", "address": %q}, {"type": "InternalIP", "address": %q}]}}`, h.Name, h.V4, h.V6)
 	o := &Objects{version: 1, changed: make(chan struct{}), lists: map[string]list{
-		"/api/v1/nodes":                           {"NodeList", "v1", node},
-		"/api/v1/nodes/" + h.Name:                 {items: node},
-		"/apis/networking.k8s.io/v1/servicecidrs": {"ServiceCIDRList", "networking.k8s.io/v1", ""},
-		servicesPath:                              {"ServiceList", "v1", services},
-		slicesPath:                                {"EndpointSliceList", "discovery.k8s.io/v1", slices},
+		"/api/v1/nodes":                            {"NodeList", "v1", node},
+		"/api/v1/nodes/" + h.Name:                  {items: node},
+		"/apis/networking.k8s.io/v1/servicecidrs":  {"ServiceCIDRList", "networking.k8s.io/v1", ""},
+		servicesPath:                               {"ServiceList", "v1", services},
+		"/apis/discovery.k8s.io/v1/endpointslices": {"EndpointSliceList", "discovery.k8s.io/v1", slices},
 	}}
 	o.Server = &http.Server{Handler: o}
 	go o.Serve(l)
@@ -60,17 +57,12 @@ func (h *Host) ServeObjects(kubeconfig, services, slices string) (*Objects, erro
 }
 
 // SetServices replaces all Services.
-func (o *Objects) SetServices(services string) { o.set(servicesPath, services) }
-
-// SetSlices replaces all EndpointSlices.
-func (o *Objects) SetSlices(slices string) { o.set(slicesPath, slices) }
-
-func (o *Objects) set(path, items string) {
+func (o *Objects) SetServices(services string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	l := o.lists[path]
-	l.items = items
-	o.lists[path] = l
+	l := o.lists[servicesPath]
+	l.items = services
+	o.lists[servicesPath] = l
 	o.version++
 	close(o.changed)
 	o.changed = make(chan struct{})

@@ -282,12 +282,10 @@ func TestOneServiceAtATime(t *testing.T) {
 	}
 	for _, theirs := range []string{"iptables", "nftables"} {
 		t.Run("beside mode "+theirs, func(t *testing.T) {
-			o := newKubeProxyNode(t, theirs)
 			web, slices := kubeProxyWeb()
 			shop := strings.NewReplacer(`"web`, `"shop`, "10.96.0.20", "10.96.0.21", "fd00:96::20", "fd00:96::21", "203.0.113.9", "203.0.113.10",
 				"2001:db8:9::9", "2001:db8:9::a", "198.51.100.80", "198.51.100.81", "2001:db8:80::80", "2001:db8:80::81", "30080", "30081")
-			o.api.SetSlices(slices + ", " + shop.Replace(slices))
-			o.api.SetServices(web + ", " + shop.Replace(web))
+			o := newNodeOfObjects(t, theirs, web+", "+shop.Replace(web), slices+", "+shop.Replace(slices))
 			ours := func(service string) string {
 				return strings.Replace(service, `"uid": "1"`, `"uid": "1", "labels": {"service.kubernetes.io/service-proxy-name": "svcproxy"}`, 1)
 			}
