@@ -67,7 +67,7 @@ type Config struct {
 	File             FileSource // sources.file
 	APIServer        APIServer  // sources.apiserver
 	DNS              DNS
-	Control          Control    // control
+	Control          Control // control
 }
 
 // NodePortAddresses is where node ports are served: on the node's primary
@@ -188,6 +188,8 @@ type DNS struct {
 	Servers          []netip.AddrPort // none: those of /etc/resolv.conf
 	MinTTL, MaxTTL   time.Duration
 	Keep, EmptyGrace time.Duration
+}
+
 // Control is table control.
 type Control struct {
 	Tables bool

@@ -292,7 +292,6 @@ var mainFields = []field{
 	define("control.tables", "", zero, "members of the group svcproxy may set and remove tables of services, as "+
 		"root may: svcproxy table",
 		func(c *Config) *bool { return &c.Control.Tables }, fields.Bool, false),
-			"as kube-proxy does", func(c *Config) *string { return &c.APIServer.ProxyName }, fields.StringOf(checkProxyName), ""),
 
 	define("dns.servers", "", zero|restart,
 		"whom to ask for DNS names of backends, ADDRESS or ADDRESS:PORT; []: the servers of /etc/resolv.conf",
