@@ -3,6 +3,7 @@ package modetest
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -77,6 +78,7 @@ func DrawService(t *rapid.T, name string) sources.Service {
 		}
 		s.Endpoints = append(s.Endpoints, e)
 	}
+	slices.SortStableFunc(s.Endpoints, func(a, b sources.Endpoint) int { return a.Addr.Compare(b.Addr) }) // as in all tables
 	return s
 }
 
