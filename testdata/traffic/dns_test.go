@@ -144,6 +144,10 @@ func TestBackendsByName(t *testing.T) {
 	n.tells(t, "app.example.net (10.2.2.10:7000)", "explain", web)
 	n.tells(t, "big.example.net: has 36 addresses more than the 64 that are used", "status") // over TCP
 	n.tells(t, "none.example.net: does not exist (NXDOMAIN)", "status")
+	n.tells(t, "none.example.net: does not exist (NXDOMAIN)", "check", "--probe", "-o", "json")
+	if out, code, err := n.Command("plan"); err != nil || code != 0 || strings.Contains(out, "10.2.") {
+		t.Errorf("plan while all names are as they are served: %v, exit code %d\n%s", err, code, out)
+	}
 
 	l := newLoad(t)
 	for _, to := range []string{web, srv} {
