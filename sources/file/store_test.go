@@ -71,6 +71,35 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestStoreNames: a table may have DNS names, as TOML or JSON. They are stored as written and asked for by who reads it.
+func TestStoreNames(t *testing.T) {
+	s := &Store{Dir: t.TempDir()}
+	for _, text := range []string{
+		"[services.web]\nvips = [\"198.51.100.80\"]\nport = 80\n" +
+			"backends = [\"app.example.net:8080\", { srv = \"_web._tcp.example.net\" }, \"10.2.1.10\"]\n",
+		`{"services": {"web": {"vips": ["198.51.100.80"], "port": 80,
+			"backends": [{"name": "app.example.net", "port": 8080}, {"srv": "_web._tcp.example.net"}, "10.2.1.10"]}}}`,
+	} {
+		if _, _, err := s.Put("web", []byte(text), Expect{}); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		kept, stored, err := s.Get("web")
+		table, _, problems := Decode("web", kept)
+		if err != nil || len(problems) > 0 || stored.Services != 1 {
+			t.Fatalf("%s: %v, %v, %v", kept, stored, problems, err)
+		}
+		if web := table.Services.At(0); len(web.Names) != 2 || web.Names[0].Ports[0].Port != 8080 || !web.Names[1].SRV ||
+			len(web.Endpoints) != 1 {
+			t.Errorf("%s became %+v", text, web)
+		}
+	}
+	_, _, err := s.Put("web", []byte(strings.Replace(stored, "10.2.1.10:8080", "app:8080", 1)), Expect{})
+	if err == nil || !strings.Contains(err.Error(), "table web:4: ") {
+		t.Errorf("a name that is not whole: %v", err)
+	}
+}
+
 // TestStoreWriters: of writers that count on the same table one gets through.
 func TestStoreWriters(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
