@@ -58,6 +58,10 @@ func (r *Result) mend(s *sources.Service) error {
 			for i := range trial.Endpoints {
 				trial.Endpoints[i].Unchecked = false
 			}
+			trial.Names = slices.Clone(s.Names)
+			for i := range trial.Names {
+				trial.Names[i].Unchecked = false
+			}
 		}
 		if why = refusal(&trial); why == nil {
 			*s = trial

@@ -41,9 +41,9 @@ func (v *virtual) settle() {
 		case !sameQuestion(r.check, v.check):
 			r.unchecked = true
 			v.noteChange(r.checkAt, "the check of %s differs from that of the service, which has one: %[1]s is not checked",
-				r.addr)
+				r.place)
 		case *r.check != *v.check:
-			v.note(r.checkAt, "the check of %s has other times or counts than the service's, which it gets", r.addr)
+			v.note(r.checkAt, "the check of %s has other times or counts than the service's, which it gets", r.place)
 		}
 	}
 }

@@ -141,6 +141,8 @@ func (h *haproxy) unused(s *section) {
 			"default_backend"})
 	case s.kind == "global":
 		h.notes = append(h.notes, Note{Origin: s.at, Message: "global: settings of HAProxy's own process"})
+	case s.kind == "resolvers":
+		h.resolvers(s)
 	case !isProxy(s.kind) && s.kind != "defaults":
 		h.notes = append(h.notes, Note{Origin: s.at, Message: strings.TrimSpace(s.kind+" "+s.name) +
 			": svcproxy has no such section"})

@@ -215,7 +215,7 @@ func (v *virtual) rest(h *haproxy, s, servers *section, taken map[*statement]boo
 	for i := range s.lines {
 		l := &s.lines[i]
 		switch word := l.words[0]; {
-		case taken[l], slices.Contains(handled, word), word == "server" && s == servers:
+		case taken[l], slices.Contains(handled, word), isServer(l) && s == servers:
 			continue
 		case word == "use_backend" && len(l.words) == 2:
 			continue
@@ -226,7 +226,7 @@ func (v *virtual) rest(h *haproxy, s, servers *section, taken map[*statement]boo
 		switch l.words[0] {
 		case "timeout": // client, server, queue, tunnel
 			n.Message = title(l) + ": the timeouts of IPVS count, see table ipvs of svcproxy.toml"
-		case "server":
+		case "server", "server-template":
 			n.Message = title(l) + ": the servers of " + servers.name + " count"
 		}
 		if l.at.Line > s.at.Line {

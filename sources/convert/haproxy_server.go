@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/svcproxy/svcproxy/sources"
+	"github.com/svcproxy/svcproxy/sources/file"
 )
 
 // servers reads the server lines of a section.
@@ -19,7 +20,7 @@ func (v *virtual) servers(s *section, check *haproxyCheck) {
 		switch l.words[0] {
 		case "default-server":
 			defaults = append(defaults, l.words[1:]...)
-		case "server":
+		case "server", "server-template":
 			backup, err := v.server(l, defaults, check)
 			if err != nil {
 				v.lose(l.at, "%s: %v", title(l), err)
@@ -40,13 +41,14 @@ var serverOptions = map[string]bool{
 	"check": false, "check-ssl": false, "ssl": false, "backup": false, "disabled": false,
 	"addr": true, "weight": true, "inter": true, "fastinter": true, "downinter": true, "fall": true, "rise": true,
 	"port": true, "slowstart": true, "on-marked-down": true, "verify": true, "id": true,
+	"init-addr": true, "resolve-opts": true, "resolve-prefer": true, "resolvers": true,
 }
 
 // otherOptions are options that import does not take. A note may name them: what else stands on a line may be secret.
 var otherOptions = wordSet(`agent-check agent-addr agent-inter agent-port agent-send allow-0rtt alpn ca-file check-alpn
 check-proto check-send-proxy check-sni check-via-socks4 ciphers ciphersuites cookie crl-file crt curves error-limit
-force-tlsv12 force-tlsv13 init-addr interface log-proto max-reuse maxconn maxqueue minconn namespace non-stick observe
-on-error on-marked-up pool-max-conn proto proxy-v2-options redir resolve-net resolve-opts resolve-prefer resolvers
+force-tlsv12 force-tlsv13 interface log-proto max-reuse maxconn maxqueue minconn namespace non-stick observe
+on-error on-marked-up pool-max-conn proto proxy-v2-options redir resolve-net
 send-proxy send-proxy-v2 send-proxy-v2-ssl send-proxy-v2-ssl-cn shard sni socks4 source ssl-max-ver ssl-min-ver stick
 tcp-ut tfo track usesrc verifyhost ws`)
 
@@ -92,16 +94,31 @@ func (v *virtual) options(l *statement, words []string) (o map[string]string, ot
 	return o, others
 }
 
-// server reads "server NAME ADDRESS[:PORT] OPTIONS". It reports whether it has added a backup.
+// isServer reports whether a line is of one server or of some by DNS name.
+func isServer(l *statement) bool { return l.words[0] == "server" || l.words[0] == "server-template" }
+
+// server reads "server NAME ADDRESS[:PORT] OPTIONS" or "server-template NAME COUNT ADDRESS[:PORT] OPTIONS". It reports
+// whether it has added a backup.
 func (v *virtual) server(l *statement, defaults []string, check *haproxyCheck) (backup bool, err error) {
-	if len(l.words) < 3 {
+	at, count := 2, 1
+	if l.words[0] == "server-template" {
+		if count, err = templateCount(l.value(2)); err != nil {
+			return false, err
+		}
+		at = 3
+	}
+	if len(l.words) <= at {
 		return false, fmt.Errorf("want server NAME ADDRESS:PORT")
 	}
-	o, others := v.options(l, slices.Concat(defaults, l.words[3:]))
+	o, others := v.options(l, slices.Concat(defaults, l.words[at+1:]))
 	r := real{at: l.at, weight: sources.DefaultWeight, backup: o["backup"] != "", notReady: o["disabled"] != ""}
-	if r.addr, err = serverAddress(l.value(2), v.addr.Port()); err != nil {
+	if r.place, err = serverPlace(l.value(at), v.addr.Port()); err != nil {
 		return false, err
 	}
+	if at == 3 && r.host == "" {
+		return false, fmt.Errorf("want a DNS name")
+	}
+	r.weighted = r.srv && slices.Contains(strings.Split(o["resolve-opts"], ","), "ignore-weight")
 	if w := o["weight"]; w != "" {
 		n, err := strconv.ParseUint(w, 10, 31)
 		if err != nil || n > 256 {
@@ -129,29 +146,45 @@ func (v *virtual) server(l *statement, defaults []string, check *haproxyCheck) (
 	default:
 		r.check, r.checkAt = check.of(v, l, o, r.addr.Port()), l.at
 	}
-	return v.add(r) && r.backup, nil
+	if !v.add(r) {
+		return false, nil
+	}
+	if r.host != "" {
+		v.named(l, &r, count, o, l.value(at))
+	}
+	return r.backup, nil
 }
 
-// serverAddress reads ADDRESS[:PORT]. Without a port the client's counts; +N and -N are relative to it.
-func serverAddress(text string, clients uint16) (netip.AddrPort, error) {
+// serverPlace reads ADDRESS[:PORT], or a DNS name in the place of the address. Without a port the client's counts; +N
+// and -N are relative to it.
+func serverPlace(text string, clients uint16) (p place, err error) {
 	host, port := text, ""
 	if i := strings.LastIndexByte(text, ':'); i >= 0 && !strings.HasSuffix(text, "]") {
 		host, port = text[:i], text[i+1:]
 	}
-	a, err := netip.ParseAddr(hostOf(host))
-	if err != nil || a.Zone() != "" {
-		return netip.AddrPort{}, fmt.Errorf(
-			"want an address: names are not imported, write backends = [\"NAME:PORT\"] by hand")
+	host = hostOf(host)
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		if p.host, err = file.HostOf(host); err != nil {
+			return place{}, fmt.Errorf("want an address, or a whole DNS name such as app.example.net")
+		}
+		if p.srv = p.host[0] == '_'; p.srv {
+			return p, nil
+		}
 	}
-	if port == "" {
-		return netip.AddrPortFrom(a.Unmap(), clients), nil
+	if a.Zone() != "" {
+		return place{}, fmt.Errorf("an address has no zone here")
 	}
-	n, err := strconv.Atoi(port)
-	if port[0] == '+' || port[0] == '-' {
+	n := int(clients)
+	if port != "" {
+		n, err = strconv.Atoi(port)
+	}
+	if port != "" && (port[0] == '+' || port[0] == '-') {
 		n += int(clients)
 	}
 	if err != nil || n < 0 || n > 65535 {
-		return netip.AddrPort{}, fmt.Errorf("port: want a number up to 65535")
+		return place{}, fmt.Errorf("port: want a number up to 65535")
 	}
-	return netip.AddrPortFrom(a.Unmap(), uint16(n)), nil
+	p.addr = netip.AddrPortFrom(a.Unmap(), uint16(n))
+	return p, nil
 }

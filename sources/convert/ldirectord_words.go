@@ -57,7 +57,7 @@ func (l *ldirectord) fallback(v *virtual) {
 		v.note(at, "fallback %s: words that have no meaning stand behind it", f[0])
 	}
 	for _, a := range hosts {
-		if !v.add(real{at: at, addr: netip.AddrPortFrom(a, port), weight: sources.DefaultWeight, backup: true,
+		if !v.add(real{at: at, place: place{addr: netip.AddrPortFrom(a, port)}, weight: sources.DefaultWeight, backup: true,
 			unchecked: true}) {
 			continue
 		}

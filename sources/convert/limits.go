@@ -33,7 +33,7 @@ func (l *limits) ipvsadm(o map[string][]string) (err error) {
 // checkLimits leaves out a lower threshold that IPVS would refuse.
 func (v *virtual) checkLimits(r *real) {
 	if l := &r.limits; l.lower > l.upper {
-		v.noteChange(r.at, "lower threshold %d of %s: it is above the upper one, %d", l.lower, r.addr, l.upper)
+		v.noteChange(r.at, "lower threshold %d of %s: it is above the upper one, %d", l.lower, r.place, l.upper)
 		l.lower = 0
 	}
 }

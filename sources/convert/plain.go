@@ -23,8 +23,8 @@ func plain(word string) string {
 var twoWords = []string{
 	"option", "no", "timeout", "stats", "http-check", "tcp-check", "http-request", "http-response", "http-after-response",
 	"tcp-request", "tcp-response",
-	"stick", "balance", "hash-type", "mode", "server", "use_backend", "default_backend", "use-server", "acl", "retry-on",
-	"log-forward",
+	"stick", "balance", "hash-type", "mode", "server", "server-template", "use_backend", "default_backend", "use-server",
+	"acl", "retry-on", "log-forward",
 }
 
 // small matches numbers and times that are too short to be secrets.

@@ -77,6 +77,9 @@ func TestSecrets(t *testing.T) {
 		{HAProxy, "options of a server", haproxyService(" server b 10.2.1.11:80 check cookie hunter2 crt /etc/hunter2 sni str(hunter2) socks4 hunter2 hunter2 hunter2")},
 		{HAProxy, "options of a bind", "listen web\n bind 203.0.113.1:80 name hunter2 crt /etc/hunter2.pem tls-ticket-keys hunter2 hunter2\n server a 10.2.1.10:80\n"},
 		{HAProxy, "addresses that are wrong", "listen web\n bind hunter2:80\n bind 203.0.113.1:hunter2\n bind 203.0.113.1:80\n server a hunter2\n server b 10.2.1.10:hunter2\n server c ${hunter2}\n server d 10.2.1.10:80 weight hunter2\n server e 10.2.1.10:80 maxconn hunter2\n"},
+		{HAProxy, "resolvers", "resolvers d\n nameserver hunter2 hunter2:53\n nameserver b\n hold nx hunter2\n timeout\n hunter2=x\n" +
+			haproxyService(" server-template s hunter2 a.example.net\n server-template s 5 hunter2\n"+
+				" server s a.example.net:80 resolvers hunter2 init-addr hunter2 resolve-prefer hunter2 resolve-opts hunter2")},
 		{HAProxy, "names that are wrong", "defaults from hunter2\n"},
 		{HAProxy, "a backend that is not there", "frontend f\n mode tcp\n bind 203.0.113.1:80\n default_backend hunter2\n"},
 		{HAProxy, "userlist", "userlist u\n user admin insecure-password hunter2\n user b password $5$hunter2\n" + haproxyService("")},

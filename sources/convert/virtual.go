@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -31,21 +32,40 @@ type virtual struct {
 	ranges     []netip.Prefix         // clients that may connect; nil = all
 	hides      bool                   // backends see an address of this node, not the client's
 	forward    sources.Forward
-	check      *sources.HealthCheck   // what settle makes of those of the backends
-	reals      []real                 // no two with one address and port
-	index      map[netip.AddrPort]int // in reals
-	lost       int                    // backends that are configured and cannot be imported
-	quorum     int                    // weight of backends that are up, below which a program was called; 0 = 1
-	moves      bool                   // that program could move the VIP
-	minHealthy int                    // backends without which the node loses the VIP, if counted
+	check      *sources.HealthCheck // what settle makes of those of the backends
+	reals      []real               // no two with one address and port
+	index      map[place]int        // in reals
+	lost       int                  // backends that are configured and cannot be imported
+	quorum     int                  // weight of backends that are up, below which a program was called; 0 = 1
+	moves      bool                 // that program could move the VIP
+	minHealthy int                  // backends without which the node loses the VIP, if counted
 	counted    bool
 	notes      []Note
 }
 
+// place is where a backend serves.
+type place struct {
+	addr netip.AddrPort // with a name only the port
+	host string         // a DNS name in the place of the address; "" = none
+	srv  bool           // the name has SRV records, and the port is theirs
+}
+
+// String is the place for people.
+func (p place) String() string {
+	switch {
+	case p.srv:
+		return "SRV " + p.host
+	case p.host != "":
+		return net.JoinHostPort(p.host, strconv.Itoa(int(p.addr.Port())))
+	}
+	return p.addr.String()
+}
+
 type real struct {
-	at        sources.Origin
-	addr      netip.AddrPort
+	at sources.Origin
+	place
 	weight    uint32
+	weighted  bool // the weight counts, not those of SRV records
 	limits    limits
 	backup    bool
 	unchecked bool
@@ -210,18 +230,18 @@ const maxWeight = 65535
 // add adds a backend, and reports whether it could. What IPVS would refuse is a note. Of a backup and a
 // backend that is the same server the backend stays.
 func (v *virtual) add(r real) bool {
-	i, twice := v.index[r.addr]
+	i, twice := v.index[r.place]
 	switch {
-	case v.mark == 0 && r.addr.Addr().Is4() != v.addr.Addr().Is4():
-		v.lose(r.at, "backend %s: it has another family than %s", r.addr, v.addr)
+	case v.mark == 0 && r.host == "" && r.addr.Addr().Is4() != v.addr.Addr().Is4():
+		v.lose(r.at, "backend %s: it has another family than %s", r.place, v.addr)
 		return false
 	case twice && v.reals[i].backup && !r.backup:
-		v.note(v.reals[i].at, "backup %s: it is a backend, too, at %s, and serves as that", r.addr, r.at)
+		v.note(v.reals[i].at, "backup %s: it is a backend, too, at %s, and serves as that", r.place, r.at)
 	case twice:
-		v.note(r.at, "backend %s: it is there twice, first at %s", r.addr, v.reals[i].at)
+		v.note(r.at, "backend %s: it is there twice, first at %s", r.place, v.reals[i].at)
 		return false
-	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0 && v.mark == 0:
-		v.lose(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.addr)
+	case r.addr.Addr().IsLoopback() || r.addr.Addr().IsUnspecified() || r.addr.Port() == 0 && v.mark == 0 && !r.srv:
+		v.lose(r.at, "backend %s: IPVS cannot reach a server on this node's loopback addresses, or without a port", r.place)
 		return false
 	}
 	v.checkLimits(&r)
@@ -234,9 +254,9 @@ func (v *virtual) add(r real) bool {
 		return true
 	}
 	if v.index == nil {
-		v.index = map[netip.AddrPort]int{}
+		v.index = map[place]int{}
 	}
-	v.index[r.addr] = len(v.reals)
+	v.index[r.place] = len(v.reals)
 	v.reals = append(v.reals, r)
 	return true
 }
@@ -318,7 +338,7 @@ func (v *virtual) what() string {
 }
 
 // joins returns what virtual servers must have in common to be ports of one service; "" if one stands alone:
-// it has a mark, no backends, or two at one address.
+// it has a mark, no backends, two at one address, or SRV records, which have one port.
 func (v *virtual) joins() string {
 	if v.mark != 0 || len(v.reals) == 0 {
 		return ""
@@ -329,13 +349,18 @@ func (v *virtual) joins() string {
 	if v.check != nil {
 		fmt.Fprintf(&b, "%#v", *v.check)
 	}
-	hosts := make(map[netip.Addr]bool, len(v.reals))
+	type host struct {
+		addr netip.Addr
+		name string
+	}
+	hosts := make(map[host]bool, len(v.reals))
 	for _, r := range v.reals {
-		if hosts[r.addr.Addr()] {
+		h := host{r.addr.Addr(), r.host}
+		if hosts[h] || r.srv {
 			return ""
 		}
-		hosts[r.addr.Addr()] = true
-		fmt.Fprintln(&b, r.addr.Addr(), r.weight, r.limits, r.backup, r.unchecked, r.notReady)
+		hosts[h] = true
+		fmt.Fprintln(&b, h, r.weight, r.limits, r.backup, r.unchecked, r.notReady)
 	}
 	return b.String()
 }
@@ -383,6 +408,10 @@ func service(g []virtual) sources.Service {
 			e.Ports = append(e.Ports, sources.EndpointPort{Name: s.Ports[j].Name, Protocol: v.protocol,
 				Port: v.reals[i].addr.Port()})
 		}
+		if r.host != "" {
+			s.Names = append(s.Names, sources.Name{Host: r.host, SRV: r.srv, Weighted: r.weighted, Endpoint: e})
+			continue
+		}
 		s.Endpoints = append(s.Endpoints, e)
 	}
 	if first.mark != 0 {
@@ -397,7 +426,7 @@ func usualPort(reals []real, byDefault uint16) uint16 {
 	counts, most := map[uint16]int{}, byDefault
 	for _, r := range reals {
 		p := r.addr.Port()
-		if r.backup {
+		if r.backup || r.srv {
 			continue
 		}
 		if counts[p]++; counts[p] > counts[most] {

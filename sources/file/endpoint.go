@@ -89,7 +89,7 @@ func (e *draftEndpoint) read(n node) (err error) {
 // readName reads NAME or NAME:PORT. It returns the error that the text is no address if it does not look like a name.
 func (e *draftEndpoint) readName(n node, text string, noAddress error) (err error) {
 	name, port, has := strings.Cut(text, ":")
-	host, mistake := hostOf(name)
+	host, mistake := HostOf(name)
 	if mistake != nil {
 		return noAddress
 	}
@@ -104,8 +104,8 @@ func (e *draftEndpoint) readName(n node, text string, noAddress error) (err erro
 	return nil
 }
 
-// hostOf reads a DNS name. No search domain is applied, so that it has a dot; an address is none.
-func hostOf(text string) (string, error) {
+// HostOf reads a DNS name. No search domain is applied, so that it has a dot; an address is none.
+func HostOf(text string) (string, error) {
 	host := strings.ToLower(strings.TrimSuffix(text, "."))
 	if err := sources.CheckHost(host); err != nil {
 		return "", err
@@ -118,7 +118,7 @@ func hostOf(text string) (string, error) {
 }
 
 var host = fields.StringOf(func(s string) error {
-	_, err := hostOf(s)
+	_, err := HostOf(s)
 	return err
 })
 
@@ -127,7 +127,7 @@ func readHost(at func(*draftEndpoint) *string) func(*draftEndpoint, node) error 
 	return func(e *draftEndpoint, n node) error {
 		text, err := host.Read(n)
 		if err == nil {
-			*at(e), err = hostOf(text)
+			*at(e), err = HostOf(text)
 		}
 		return err
 	}
