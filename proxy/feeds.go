@@ -26,9 +26,7 @@ type SourceState struct {
 	// Progress is how far it is with its first reading, in words; "" if it does not
 	// say or has delivered.
 	Progress string
-	// Others are the names of services that it leaves to other proxies, sorted, and OthersWhy says why.
-	Others    []string
-	OthersWhy string
+	Others   sources.Others // the services that it leaves to other proxies
 	// Err is what was wrong with what it read last, nil without an error. Since is
 	// when that became so.
 	Err   error
@@ -45,7 +43,7 @@ func (p *Proxy) Sources() []SourceState {
 			}
 		}
 		if sharer, ok := f.Source.(sharer); ok {
-			states[i].Others, states[i].OthersWhy = sharer.Others()
+			states[i].Others = sharer.Others()
 		}
 	}
 	return states
@@ -65,10 +63,7 @@ type reader interface {
 }
 
 // sharer is a source that leaves some of its services to other proxies.
-type sharer interface {
-	// Others returns their names and why they are left.
-	Others() (names []string, why string)
-}
+type sharer interface{ Others() sources.Others }
 
 // filesRead is how many files all sources have read.
 func (p *Proxy) filesRead() (all int) {

@@ -19,3 +19,13 @@ type Source interface {
 	// counts now. Watch calls emit from one goroutine at a time.
 	Watch(ctx context.Context, emit func(Table, error)) error
 }
+
+// Others are services that a source leaves to other proxies. Its JSON form is stable.
+type Others struct {
+	Count int      `json:"count"`
+	First []string `json:"first"` // sorted, at most MaxOthers
+	Why   string   `json:"why"`
+}
+
+// MaxOthers bounds Others.First.
+const MaxOthers = 20

@@ -199,7 +199,7 @@ func statusMode(f *doctor.Facts) string {
 
 // edited is when the last of the service files was written.
 func (x *examination) edited() (last time.Time) {
-	for _, pattern := range x.setup.Config.File.Paths {
+	for _, pattern := range x.setup.ServiceFiles() {
 		paths, _ := filepath.Glob(pattern)
 		for _, p := range paths {
 			if info, err := os.Stat(p); err == nil && info.ModTime().After(last) {

@@ -56,7 +56,7 @@ func (g *gathering) configuration() {
 	if g.setup.File != "" {
 		paths = append(paths, g.setup.File)
 	}
-	for _, pattern := range g.setup.Config.File.Paths {
+	for _, pattern := range g.setup.ServiceFiles() {
 		found, _ := filepath.Glob(pattern)
 		slices.Sort(found)
 		paths = append(paths, found...)

@@ -21,6 +21,7 @@ import (
 type tableCommand struct {
 	remote
 	output
+	given *pflag.FlagSet
 	match string
 	fresh bool
 	wait  bool
@@ -38,7 +39,8 @@ checked as a file is, and refused or taken as a whole. The running svcproxy keep
 stateDir. A VIP that a service of another file or table has is not taken from it.
 With --if-match a change is made only if the table has the digest that list shows, and with
 --new only if there is none, so that two writers do not overwrite each other.
-Only root may set, show and remove tables, unless svcproxy.toml has control.tables = true.`,
+Only root may set and remove tables, unless svcproxy.toml has control.tables = true: who may
+can take any free VIP, and run the programs of health.execDirs as checks.`,
 		Examples: []string{"svcproxy table set web web.toml --wait", "svcproxy table list", "svcproxy table remove web"},
 		Exits: []cli.Exit{
 			{Code: cli.Config, When: "set: the table is not valid; nothing has changed"},
@@ -52,6 +54,7 @@ Only root may set, show and remove tables, unless svcproxy.toml has control.tabl
 
 func (c *tableCommand) flags(fs *pflag.FlagSet) {
 	c.flag(fs)
+	c.given = fs
 	fs.StringVar(&c.match, "if-match", "", "set and remove: only if the table has this `DIGEST`")
 	fs.BoolVar(&c.fresh, "new", false, "set: only if there is no table of this name")
 	fs.BoolVar(&c.wait, "wait", false, "set and remove: return when the change is served")
@@ -71,6 +74,8 @@ func (c *tableCommand) run(ctx context.Context, args []string) error {
 	}
 	changes := verb == "set" || verb == "remove"
 	switch {
+	case c.match == "" && c.given.Changed("if-match"):
+		return cli.Errorf(cli.Usage, "svcproxy table list has it", "--if-match wants a digest")
 	case !changes && (c.match != "" || c.wait), verb != "set" && c.fresh:
 		return cli.Errorf(cli.Usage, "", "table %s does not take these flags", verb)
 	case verb == "list":
@@ -146,6 +151,11 @@ func (c *tableCommand) list(ctx context.Context) error {
 	rows := screen.Columns{}
 	rows.Heading("NAME", "SERVICES", "BYTES", "CHANGED", "DIGEST")
 	for _, t := range all {
+		if t.Error != "" {
+			rows.Row(screen.Cell{Text: t.Name}, screen.Cell{Text: "-"}, screen.Cell{Text: "-"}, screen.Cell{Text: "-"},
+				screen.Cell{Text: screen.Clean(t.Error), Style: screen.Bad})
+			continue
+		}
 		rows.Row(screen.Cell{Text: t.Name}, screen.Cell{Text: fmt.Sprint(t.Services)}, screen.Cell{Text: fmt.Sprint(t.Bytes)},
 			screen.Cell{Text: screen.Age(time.Since(t.Changed)) + " ago"}, screen.Cell{Text: t.Digest})
 	}

@@ -65,9 +65,10 @@ type Server struct {
 	// Explain says what becomes of a packet; nil if this daemon cannot.
 	Explain func(context.Context, explain.Question) (explain.Result, error)
 	// Tables are the tables of services that programs set; nil if this daemon keeps none. TableChanged is told of each
-	// change, in words, and MembersSetTables says whether others than root may make one.
+	// change, and returns what became of it if the client waits. MembersSetTables says whether others than root may
+	// make one.
 	Tables           *file.Store
-	TableChanged     func(text string)
+	TableChanged     func(context.Context, TableChange) *Reloaded
 	MembersSetTables func() bool
 	Events           *events.Ring
 	Log              *slog.Logger
@@ -147,7 +148,7 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("DELETE /v1/tables/{name}", s.removeTable)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 && r.Method != http.MethodPut {
+		if r.ContentLength != 0 && (r.Method != http.MethodPut || !strings.HasPrefix(r.URL.Path, "/v1/tables/")) {
 			w.Header().Set("Connection", "close") // the body is not read
 			http.Error(w, "only a PUT has a body here", http.StatusRequestEntityTooLarge)
 			return

@@ -27,19 +27,38 @@ type TableSet struct {
 	Reloaded *Reloaded   `json:"reloaded,omitempty"` // with wait=1
 }
 
-// mayChangeTables returns who asks, if that user may set and see tables. They may have secrets, as files have.
+// TableChange is a table that was set or removed.
+type TableChange struct {
+	Name string
+	Text string // what happened and by whom, for people
+	Wait bool   // the client waits until it is served
+}
+
+// mayChangeTables returns who asks, if that user may change tables. A refused body is not read.
 func (s *Server) mayChangeTables(w http.ResponseWriter, r *http.Request) (by string, ok bool) {
 	cred, known := r.Context().Value(peerKey{}).(*syscall.Ucred)
 	if !known || cred.Uid != 0 && !s.MembersSetTables() {
+		w.Header().Set("Connection", "close")
 		http.Error(w, "only root may do that, unless svcproxy.toml has control.tables = true", http.StatusForbidden)
 		return "", false
 	}
 	return userName(cred.Uid), true
 }
 
-// expect reads what a change counts on: If-Match with a digest, or If-None-Match: *.
-func expect(h http.Header) file.Expect {
-	return file.Expect{Digest: strings.Trim(h.Get("If-Match"), `"`), Absent: h.Get("If-None-Match") == "*"}
+// expect reads what a change counts on: If-Match with a digest, or If-None-Match: *. Anything else there is refused,
+// since a client that counts on something must not be misunderstood.
+func expect(w http.ResponseWriter, h http.Header) (want file.Expect, ok bool) {
+	match, none := h.Values("If-Match"), h.Values("If-None-Match")
+	if len(match) > 0 {
+		want.Digest = strings.Trim(match[0], `"`)
+	}
+	want.Absent = len(none) > 0
+	if len(match) > 1 || len(match) == 1 && (want.Digest == "" || want.Digest == "*") || want.Absent && none[0] != "*" {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "If-Match wants one digest, and If-None-Match wants *", http.StatusBadRequest)
+		return want, false
+	}
+	return want, true
 }
 
 func tableError(w http.ResponseWriter, err error) {
@@ -59,8 +78,15 @@ func tableError(w http.ResponseWriter, err error) {
 		return
 	case errors.Is(err, file.ErrName):
 		code = http.StatusBadRequest
+	case tooLarge(err):
+		code = http.StatusRequestEntityTooLarge
 	}
 	http.Error(w, err.Error(), code)
+}
+
+func tooLarge(err error) bool {
+	_, ok := errors.AsType[*http.MaxBytesError](err)
+	return ok
 }
 
 func (s *Server) listTables(w http.ResponseWriter, _ *http.Request) {
@@ -73,9 +99,6 @@ func (s *Server) listTables(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) getTable(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.mayChangeTables(w, r); !ok {
-		return
-	}
 	text, stored, err := s.Tables.Get(r.PathValue("name"))
 	if err != nil {
 		tableError(w, err)
@@ -88,30 +111,38 @@ func (s *Server) getTable(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) putTable(w http.ResponseWriter, r *http.Request) {
-	by, ok := s.mayChangeTables(w, r)
+	by, may := s.mayChangeTables(w, r)
+	if !may {
+		return
+	}
+	want, ok := expect(w, r.Header)
 	if !ok {
 		return
 	}
-	select {
-	case s.bodies <- struct{}{}:
-		defer func() { <-s.bodies }()
-	case <-r.Context().Done():
-		return
-	}
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(writeLimit))
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, file.MaxSize))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		return
-	}
-	stored, warnings, err := s.Tables.Put(r.PathValue("name"), text, expect(r.Header))
+	stored, warnings, err := s.store(w, r, want)
 	if err != nil {
 		tableError(w, err)
 		return
 	}
 	w.Header().Set("ETag", `"`+stored.Digest+`"`)
-	s.tableChanged(w, r, TableSet{Table: stored, Warnings: append([]string{}, warnings...)},
-		"table "+stored.Name+" set by "+by+": "+sources.Count(stored.Services, "service"))
+	text := "table " + stored.Name + " set by " + by + ": " + sources.Count(stored.Services, "service")
+	s.tableChanged(w, r, TableSet{Table: stored, Warnings: append([]string{}, warnings...)}, text)
+}
+
+// store reads a table and stores it. A few do so at the same time.
+func (s *Server) store(w http.ResponseWriter, r *http.Request, want file.Expect) (file.Stored, []string, error) {
+	select {
+	case s.bodies <- struct{}{}:
+		defer func() { <-s.bodies }()
+	case <-time.After(writeLimit):
+		return file.Stored{}, nil, errors.New("too many tables arrive")
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, file.MaxSize))
+	if err != nil {
+		return file.Stored{}, nil, err
+	}
+	return s.Tables.Put(r.PathValue("name"), text, want)
 }
 
 func (s *Server) removeTable(w http.ResponseWriter, r *http.Request) {
@@ -119,8 +150,12 @@ func (s *Server) removeTable(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	want, ok := expect(w, r.Header)
+	if !ok {
+		return
+	}
 	name := r.PathValue("name")
-	if err := s.Tables.Remove(name, expect(r.Header)); err != nil {
+	if err := s.Tables.Remove(name, want); err != nil {
 		tableError(w, err)
 		return
 	}
@@ -128,17 +163,17 @@ func (s *Server) removeTable(w http.ResponseWriter, r *http.Request) {
 		"table "+name+" removed by "+by)
 }
 
-// tableChanged tells the daemon, waits until the change is served if the client wants that, and answers.
+// tableChanged tells the daemon, which waits until the change is served if the client wants that, and answers. A text
+// that was there already is no change.
 func (s *Server) tableChanged(w http.ResponseWriter, r *http.Request, done TableSet, text string) {
-	s.TableChanged(text)
-	if r.URL.Query().Get("wait") == "1" {
+	change := TableChange{Name: done.Table.Name, Text: text, Wait: r.URL.Query().Get("wait") == "1"}
+	if !done.Table.Unchanged || change.Wait {
+		if done.Table.Unchanged {
+			change.Text = ""
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), reloadLimit)
 		defer cancel()
-		reloaded, err := s.Reload(ctx)
-		if err != nil {
-			reloaded.Failed = append(reloaded.Failed, err.Error())
-		}
-		done.Reloaded = &reloaded
+		done.Reloaded = s.TableChanged(ctx, change)
 	}
 	answer(w, done)
 }

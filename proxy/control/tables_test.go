@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -14,7 +15,10 @@ import (
 func TestTables(t *testing.T) {
 	var told []string
 	c, _ := serving(t, &control.Server{Tables: &file.Store{Dir: t.TempDir()}, MembersSetTables: func() bool { return false },
-		TableChanged: func(text string) { told = append(told, text) }})
+		TableChanged: func(_ context.Context, c control.TableChange) *control.Reloaded {
+			told = append(told, c.Text)
+			return nil
+		}})
 	text := []byte("[services.web]\nvips = [\"198.51.100.80\"]\nport = 80\nbackends = [\"10.2.1.10:8080\"]\n")
 	set, err := c.SetTable(t.Context(), "web", text, file.Expect{Absent: true}, false)
 	if err != nil || set.Table.Services != 1 || set.Reloaded != nil {
@@ -22,6 +26,9 @@ func TestTables(t *testing.T) {
 	}
 	if got, digest, err := c.TableText(t.Context(), "web"); err != nil || !bytes.Equal(got, text) || digest != set.Table.Digest {
 		t.Errorf("%q, %s, %v", got, digest, err)
+	}
+	if again, err := c.SetTable(t.Context(), "web", text, file.Expect{}, false); err != nil || !again.Table.Unchanged {
+		t.Error(again, err)
 	}
 	for _, bad := range []struct {
 		name, text string

@@ -22,7 +22,9 @@ func (d *daemon) consoleOptions(files namedFiles, counters *host.Counters) conso
 		conditions: &d.conditions, keeper: d.keeper,
 	}
 	o.badAnswers = files.names.Bad
-	o.tables = storeIn(d.setup().Config.StateDir)
+	if !d.noTables {
+		o.tables = storeIn(d.setup().Config.StateDir)
+	}
 	o.kernelText, o.stateDir = d.kernelText, d.setup().Config.StateDir
 	if d.listeners != nil {
 		o.relayed = d.listeners.text

@@ -77,6 +77,8 @@ type consoleOptions struct {
 type serviceFiles interface {
 	// Reload reads them again; the error says what was refused.
 	Reload(context.Context) error
+	// ReloadFile reads one of them again.
+	ReloadFile(ctx context.Context, path string) error
 	// Warnings are about the content that is served.
 	Warnings() []string
 	// Notices say which files are waited for.
@@ -167,7 +169,7 @@ func (c *console) open(ctx context.Context) error {
 	}
 	server.Kernel, server.Metrics = c.kernelText, c.metrics.Handler()
 	if c.tables != nil {
-		server.Tables, server.TableChanged = c.tables, func(text string) { c.tableChanged(ctx, text) }
+		server.Tables, server.TableChanged = c.tables, c.tableChanged
 		server.MembersSetTables = func() bool { return c.current.Now().Config.Control.Tables }
 	}
 	if c.checker != nil {

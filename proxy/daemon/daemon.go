@@ -52,6 +52,7 @@ type daemon struct {
 	console   *console
 	checker   *checker.Checker
 	drained   *nodeDrain
+	noTables  bool // their directory could not be made
 	announcer *announcer
 	starts    announce.Starts               // with this one
 	object    atomic.Pointer[manifest.Node] // this node in the API server, nil without one

@@ -18,6 +18,7 @@ import (
 func (d *daemon) files(s Setup) (*file.Source, error) {
 	if err := storeIn(s.Config.StateDir).Make(); err != nil {
 		d.log.Warn("no tables can be set", "err", err)
+		d.noTables = true
 	}
 	o := s.Files()
 	o.Log, o.Unwatched = d.log.Logger, d.unwatched

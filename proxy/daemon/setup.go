@@ -187,15 +187,20 @@ func (s Setup) placed(n kernel.Node) kernel.Node {
 	return n
 }
 
-// Files are the options of the file source.
-func (s Setup) Files() file.Options {
-	f, tables := s.Config.File, storeIn(s.Config.StateDir)
-	paths := f.Paths
+// ServiceFiles are the names and globs of all service files, with the tables that programs set.
+func (s Setup) ServiceFiles() []string {
+	paths, tables := s.Config.File.Paths, storeIn(s.Config.StateDir)
 	if _, err := os.Stat(tables.Dir); err == nil {
 		paths = append(slices.Clone(paths), tables.Pattern())
 	}
+	return paths
+}
+
+// Files are the options of the file source.
+func (s Setup) Files() file.Options {
+	f := s.Config.File
 	return file.Options{
-		Optional: s.Config.APIServer.Enabled, Paths: paths, Watch: f.Watch, Debounce: f.Debounce,
+		Optional: s.Config.APIServer.Enabled, Paths: s.ServiceFiles(), Watch: f.Watch, Debounce: f.Debounce,
 		Resync: s.Config.ConfigSyncPeriod,
 		Keep:   filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
 	}

@@ -34,9 +34,6 @@ type Input struct {
 	Health *health.View
 }
 
-// maxOthers bounds Others.First.
-const maxOthers = 20
-
 // maxSourceErrors bounds the errors that are listed for one source.
 const maxSourceErrors = 20
 
@@ -110,8 +107,8 @@ func (in Input) source(s proxy.SourceState) Source {
 		}
 		from.Unserved = append(from.Unserved, rejected.Unserved...)
 	}
-	if n := len(s.Others); n > 0 {
-		from.Others = &Others{Count: n, First: s.Others[:min(n, maxOthers)], Why: s.OthersWhy}
+	if s.Others.Count > 0 {
+		from.Others = &s.Others
 	}
 	return from
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/svcproxy/svcproxy/proxy/condition"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Status describes a running svcproxy. Its JSON form is stable: releases add fields
@@ -207,14 +208,7 @@ type Source struct {
 	// Unserved are the refused files of which nothing is served.
 	Unserved []string `json:"unserved"`
 	// Others are the services that the source leaves to other proxies; nil without any.
-	Others *Others `json:"others,omitempty"`
-}
-
-// Others are services that a source leaves to other proxies.
-type Others struct {
-	Count int      `json:"count"`
-	First []string `json:"first"` // by name, at most maxOthers
-	Why   string   `json:"why"`
+	Others *sources.Others `json:"others,omitempty"`
 }
 
 // Stale is a refused file, and when the content that is served was valid.

@@ -117,7 +117,7 @@ func (c *catalog) replaceServices(all []manifest.Service) {
 		c.changed[n] = struct{}{}
 	}
 	service := func(s manifest.Service) name { return nameOf(s.Metadata) }
-	for _, n := range keep(c, "services", !c.listed.services, c.services, next, service) {
+	for _, n := range keep(c, "services", !c.listed.services, c.oursOf(c.services), c.oursOf(next), service) {
 		next[n] = c.services[n]
 	}
 	c.services = next
@@ -291,15 +291,34 @@ func (c *catalog) ours(l manifest.Labels) bool {
 	return l.ProxyName != nil && *l.ProxyName == c.proxy
 }
 
-// others are the Services that are left to other proxies.
-func (c *catalog) others() (names []string) {
+// oursOf returns those of some Services that are this proxy's.
+func (c *catalog) oursOf(all map[name]manifest.Service) map[name]manifest.Service {
+	if c.proxy == "" {
+		return all
+	}
+	ours := map[name]manifest.Service{}
+	for n, s := range all {
+		if c.ours(s.Metadata.Labels) {
+			ours[n] = s
+		}
+	}
+	return ours
+}
+
+// others counts the Services that are left to other proxies, with the first names, at most sources.MaxOthers.
+func (c *catalog) others() (count int, first []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, s := range c.services {
-		if !c.ours(s.Metadata.Labels) {
-			names = append(names, n.namespace+"/"+n.name)
+		if c.ours(s.Metadata.Labels) {
+			continue
+		}
+		count++
+		text := n.namespace + "/" + n.name
+		if at, _ := slices.BinarySearch(first, text); at < sources.MaxOthers {
+			first = slices.Insert(first, at, text)
+			first = first[:min(len(first), sources.MaxOthers)]
 		}
 	}
-	slices.Sort(names)
-	return names
+	return count, first
 }

@@ -51,14 +51,14 @@ func New(o Options) (*Source, error) {
 	return &Source{o: o, conn: conn, catalog: c}, nil
 }
 
-// Others returns the names of the Services that are left to other proxies, sorted, and why. It may be called from any
-// goroutine.
-func (s *Source) Others() (names []string, why string) {
-	why = "their label " + manifest.ProxyNameLabel + " gives them to another proxy"
+// Others are the Services that are left to other proxies. It may be called from any goroutine.
+func (s *Source) Others() sources.Others {
+	why := "their label " + manifest.ProxyNameLabel + " gives them to another proxy"
 	if s.o.ProxyName != "" {
 		why = fmt.Sprintf("their label %s is not %q (sources.apiserver.proxyName)", manifest.ProxyNameLabel, s.o.ProxyName)
 	}
-	return s.catalog.others(), why
+	count, first := s.catalog.others()
+	return sources.Others{Count: count, First: first, Why: why}
 }
 
 // Check reads the kubeconfig, and the files that it names, as New does, and returns what is wrong with them.

@@ -5,6 +5,7 @@ package apiserver
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -265,16 +266,29 @@ func TestProxyName(t *testing.T) {
 		r.put(eps("ours-1", "ours", "10.2.0.1"), eps("plain-1", "plain", "10.2.0.2"), eps("other-1", "other", "10.2.0.3"))
 	})
 	r.want("ours 10.2.0.1")
-	if names, why := r.source.Others(); !slices.Equal(names, []string{"default/other", "default/plain"}) ||
-		why != `their label service.kubernetes.io/service-proxy-name is not "svcproxy" (sources.apiserver.proxyName)` {
-		t.Errorf("others: %q, %s", names, why)
+	if o := r.source.Others(); o.Count != 2 || !slices.Equal(o.First, []string{"default/other", "default/plain"}) ||
+		o.Why != `their label service.kubernetes.io/service-proxy-name is not "svcproxy" (sources.apiserver.proxyName)` {
+		t.Errorf("others: %v", o)
 	}
 	r.put(named("plain", "10.96.0.2", "svcproxy"))
 	r.want("ours 10.2.0.1, plain 10.2.0.2")
 	r.put(svc("ours", "10.96.0.1"), svc("plain", "10.96.0.2"))
 	r.want("")
-	if names, _ := r.source.Others(); len(names) != 3 {
-		t.Errorf("others: %q", names)
+	if o := r.source.Others(); o.Count != 3 {
+		t.Errorf("others: %v", o)
+	}
+}
+
+// TestMisspeltProxyName: a list in which no Service has the name is not believed for the grace: what the kernel has stays.
+func TestMisspeltProxyName(t *testing.T) {
+	r := start(t, Options{ProxyName: "svcporxy", EmptyGrace: time.Hour}, func(r *rig) {
+		s := svc("ours", "10.96.0.1")
+		s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "svcproxy"}
+		r.put(s, eps("ours-1", "ours", "10.2.0.1"))
+	})
+	e := r.wait("a table", func(emission) bool { return true })
+	if rejected, ok := errors.AsType[*sources.RejectedError](e.err); !ok || !rejected.Incomplete {
+		t.Errorf("believed: %v", e.err)
 	}
 }
 

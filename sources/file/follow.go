@@ -102,12 +102,19 @@ func (f *follower) save() {
 type scope struct {
 	all   bool // also those whose size and times have not changed
 	asked bool // a Reload asks for the present content: do not wait for the end of a write
+
+	only string // this file alone, as if asked for; "" = not so
 }
 
 // read looks at what may have changed, or at everything, and reports whether the outcome changed. If the events name
 // all that changed, it looks at those files alone, so an edit costs as much as the edited file.
 func (f *follower) read(sc scope) (changed bool) {
 	at, g := f.now(), f.guard
+	if sc.only != "" {
+		f.list()
+		now, news := f.look(sc.only, true)
+		return news && g.take(sc.only, now, true, at)
+	}
 	f.pace = f.pace.read(at, f.o.Debounce)
 	paths, ok := f.concerned(at)
 	if sc.all || !ok {
@@ -236,7 +243,7 @@ func (f *follower) logWarnings() {
 }
 
 // await waits until the next reading is due. It returns false when ctx ends.
-func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <-chan chan<- error) (round, bool) {
+func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <-chan reload) (round, bool) {
 	for {
 		timer := time.NewTimer(f.pause())
 		r, ok, err := f.next(ctx, timer.C, resync, reloads)
@@ -249,7 +256,7 @@ func (f *follower) await(ctx context.Context, resync <-chan time.Time, reloads <
 
 // next waits for one event, timer or reload, and reports whether to read files now.
 func (f *follower) next(
-	ctx context.Context, timer, resync <-chan time.Time, reloads <-chan chan<- error,
+	ctx context.Context, timer, resync <-chan time.Time, reloads <-chan reload,
 ) (r round, ok bool, err error) {
 	select {
 	case <-ctx.Done():
@@ -257,9 +264,12 @@ func (f *follower) next(
 	case <-resync:
 		f.rewatch(true)
 		return round{scope: scope{all: true}}, true, nil
-	case reload := <-reloads:
+	case r := <-reloads:
+		if r.path != "" {
+			return round{scope{only: r.path}, f.now(), r.done}, true, nil
+		}
 		f.rewatch(true)
-		return round{scope{all: true, asked: true}, f.now(), reload}, true, nil
+		return round{scope{all: true, asked: true}, f.now(), r.done}, true, nil
 	case e := <-f.changes():
 		f.hear(e)
 	case err := <-f.faults():

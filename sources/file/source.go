@@ -51,7 +51,7 @@ type Options struct {
 // *sources.RejectedError with each problem of each file whose present content is refused.
 type Source struct {
 	o        Options
-	reloads  chan chan<- error
+	reloads  chan reload
 	begun    chan *follower           // has the first reading, if Begin was called and Watch was not; else nil
 	warnings atomic.Pointer[[]string] // about the last emitted table
 
@@ -100,7 +100,7 @@ func New(o Options) (*Source, error) {
 	if o.Unwatched == nil {
 		o.Unwatched = func(string, error) {}
 	}
-	return &Source{o: o, reloads: make(chan chan<- error)}, nil
+	return &Source{o: o, reloads: make(chan reload)}, nil
 }
 
 func absolute(paths []string, literal bool) ([]string, error) {
@@ -227,12 +227,23 @@ type round struct {
 	reload chan<- error // the Reload to answer; nil if there is none
 }
 
+// reload asks for a reading of everything, or of one file. done gets its error.
+type reload struct {
+	path string // "" = everything
+	done chan<- error
+}
+
 // Reload has a running Watch read everything again now. It waits until a changed outcome was emitted. It returns
 // the error that comes with that table, nil or a *sources.RejectedError; or ctx's error.
-func (s *Source) Reload(ctx context.Context) error {
+func (s *Source) Reload(ctx context.Context) error { return s.reload(ctx, "") }
+
+// ReloadFile is Reload for one file, which is whole. The others are left to their events.
+func (s *Source) ReloadFile(ctx context.Context, path string) error { return s.reload(ctx, path) }
+
+func (s *Source) reload(ctx context.Context, path string) error {
 	done := make(chan error, 1)
 	select {
-	case s.reloads <- done:
+	case s.reloads <- reload{path, done}:
 	case <-ctx.Done():
 		return fmt.Errorf("reload %s: %w", strings.Join(s.o.Paths, ", "), ctx.Err())
 	}

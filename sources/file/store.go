@@ -4,18 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/BurntSushi/toml"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
 	"github.com/svcproxy/svcproxy/sources"
@@ -25,7 +21,9 @@ import (
 // stored as a whole, or refused and not stored. A kill leaves the earlier one or the next.
 type Store struct {
 	Dir string
-	mu  sync.Mutex // of changes, with the look at what is there
+
+	mu    sync.Mutex // of changes, with the look at what is there
+	known sync.Map   // of Stored by name, as the last Put or List found them
 }
 
 // MaxTables is how many tables a Store takes.
@@ -34,8 +32,8 @@ const MaxTables = 1000
 // Errors of a Store.
 var (
 	ErrNoTable = errors.New("there is no such table")
-	ErrChanged = errors.New("the table is not as it was: somebody else has changed it")
-	ErrName    = errors.New("a table's name has at most 63 of a-z, 0-9, - and _, and begins with a letter or digit")
+	ErrChanged = errors.New("the table is not the one that --if-match or --new counts on")
+	ErrName    = errors.New("a table's name has at most 63 of a-z, 0-9, - and _, with a letter or digit at both ends")
 )
 
 // Stored describes a table of a Store. Its JSON form is stable.
@@ -45,6 +43,9 @@ type Stored struct {
 	Services int       `json:"services"`
 	Bytes    int       `json:"bytes"`
 	Changed  time.Time `json:"changed"`
+	// Unchanged: Put found the same text there.
+	Unchanged bool   `json:"unchanged,omitempty"`
+	Error     string `json:"error,omitempty"` // why it cannot be read
 }
 
 // Expect is what a change counts on. Without it a change is made whatever is there.
@@ -65,12 +66,15 @@ func (s *Store) Make() error {
 	return d.Close()
 }
 
+// Path is the file of a table.
+func (s *Store) Path(name string) string { return filepath.Join(s.Dir, name+".toml") }
+
 func (s *Store) path(name string) (string, error) {
 	inside := func(r rune) bool { return 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '-' || r == '_' }
 	if name == "" || len(name) > 63 || strings.TrimFunc(name, inside) != "" || strings.Trim(name, "-_") != name {
 		return "", fmt.Errorf("%w, have %.80q", ErrName, name)
 	}
-	return filepath.Join(s.Dir, name+".toml"), nil
+	return s.Path(name), nil
 }
 
 // Put stores a table, the text of a services file or the same in JSON. A *sources.RejectedError has what is wrong with
@@ -87,6 +91,10 @@ func (s *Store) Put(name string, text []byte, want Expect) (Stored, []string, er
 		}
 		of += " as TOML"
 	}
+	if len(text) > MaxSize {
+		return Stored{}, nil, rejected(sources.Problem{Origin: sources.Origin{File: of},
+			Message: fmt.Sprintf("it is %d MiB large: at most %d are read", len(text)>>20, MaxSize>>20)})
+	}
 	table, warnings, problems := Decode(of, text)
 	if len(problems) == 0 {
 		problems = sources.Validate(table)
@@ -100,11 +108,20 @@ func (s *Store) Put(name string, text []byte, want Expect) (Stored, []string, er
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, err = s.expect(path, want)
-	if errors.Is(err, ErrNoTable) && want.Digest == "" {
-		err = s.room()
+	next := describe(name, text, table, time.Now())
+	if err := s.expect(path, want); err != nil {
+		return Stored{}, nil, err
 	}
-	if err == nil {
+	was, err := statefile.Read(path, MaxSize)
+	switch {
+	case err == nil && bytes.Equal(was, text):
+		next.Unchanged = true
+	case errors.Is(err, fs.ErrNotExist):
+		err = s.room()
+	default: // what cannot be read is replaced
+		err = nil
+	}
+	if err == nil && !next.Unchanged {
 		err = statefile.Write(path, text, 0o640)
 	}
 	if err != nil {
@@ -114,7 +131,7 @@ func (s *Store) Put(name string, text []byte, want Expect) (Stored, []string, er
 	for _, w := range warnings {
 		lines = append(lines, w.Error())
 	}
-	return describe(name, text, table, time.Now()), lines, nil
+	return next, lines, nil
 }
 
 func rejected(problems ...sources.Problem) error { return &sources.RejectedError{Problems: problems} }
@@ -128,18 +145,23 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// expect reads what is there. The error is ErrNoTable or ErrChanged, or of the disk.
-func (s *Store) expect(path string, want Expect) ([]byte, error) {
+// expect holds what is there to what a change counts on. The error is ErrChanged, or of the disk.
+func (s *Store) expect(path string, want Expect) error {
+	if want == (Expect{}) {
+		return nil
+	}
 	text, err := statefile.Read(path, MaxSize)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && want.Absent:
+		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, ErrNoTable
+		return fmt.Errorf("%w: there is none", ErrChanged)
 	case err != nil:
-		return nil, err
-	case want.Absent || want.Digest != "" && want.Digest != digest(text):
-		return nil, fmt.Errorf("%w; its digest is %s", ErrChanged, digest(text))
+		return err
+	case want.Absent || want.Digest != digest(text):
+		return fmt.Errorf("%w: its digest is %s", ErrChanged, digest(text))
 	}
-	return text, nil
+	return nil
 }
 
 // room is an error if no further table has room.
@@ -170,16 +192,26 @@ func (s *Store) Get(name string) ([]byte, Stored, error) {
 	if err != nil {
 		return nil, Stored{}, err
 	}
-	text, err := s.expect(path, Expect{})
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, Stored{}, ErrNoTable
+	}
+	var text []byte
+	if err == nil {
+		text, err = statefile.Read(path, MaxSize)
+	}
 	if err != nil {
 		return nil, Stored{}, err
 	}
-	var changed time.Time
-	if info, err := os.Lstat(path); err == nil {
-		changed = info.ModTime()
+	stored := Stored{Name: name, Digest: digest(text), Bytes: len(text), Changed: info.ModTime().UTC()}
+	if was, ok := s.known.Load(name); ok && was.(Stored).Digest == stored.Digest {
+		stored.Services = was.(Stored).Services
+	} else { // a table takes a hundred times longer to decode than to read
+		t, _, _ := Decode(name, text)
+		stored.Services = t.Services.Len()
+		s.known.Store(name, stored)
 	}
-	t, _, _ := Decode(name, text)
-	return text, describe(name, text, t, changed), nil
+	return text, stored, nil
 }
 
 // Remove removes a table.
@@ -190,9 +222,13 @@ func (s *Store) Remove(name string, want Expect) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, err := s.expect(path, want); err != nil {
+	if err := s.expect(path, want); err != nil {
 		return err
 	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return ErrNoTable
+	}
+	s.known.Delete(name)
 	return statefile.Remove(path)
 }
 
@@ -202,76 +238,29 @@ func (s *Store) List() ([]Stored, error) {
 	all := []Stored{}
 	for _, name := range names {
 		_, stored, err := s.Get(name)
-		if err == nil {
-			all = append(all, stored)
+		if err != nil {
+			stored = Stored{Name: name, Error: err.Error()}
 		}
+		all = append(all, stored)
 	}
 	return all, err
 }
 
-// Clear removes all tables and the directory, unless that has other files.
+// Clear removes all tables, and the directory unless that has other files.
 func (s *Store) Clear() error {
-	names, err := s.names()
-	for _, name := range names {
-		err = errors.Join(err, statefile.Remove(filepath.Join(s.Dir, name+".toml")))
+	d, err := statefile.Open(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if removed := os.Remove(s.Dir); err == nil && !errors.Is(removed, fs.ErrNotExist) {
-		err = removed
-	}
-	return err
-}
-
-// fromJSON writes a JSON object as TOML.
-func fromJSON(text []byte) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var object map[string]any
-	if err := d.Decode(&object); err != nil {
-		if at, ok := errors.AsType[*json.SyntaxError](err); ok {
-			return nil, fmt.Errorf("not JSON: %w, in line %d", err, 1+bytes.Count(text[:at.Offset], []byte("\n")))
-		}
-		return nil, fmt.Errorf("not JSON: %w", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("not JSON: something follows the object")
-	}
-	values, err := typed(object)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out bytes.Buffer
-	if err := toml.NewEncoder(&out).Encode(values); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// typed gives numbers the types of TOML. TOML has no null.
-func typed(v any) (any, error) {
-	switch v := v.(type) {
-	case nil:
-		return nil, errors.New("null is no value here: leave the key out")
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n, nil
-		}
-		return v.Float64()
-	case []any:
-		for i := range v {
-			item, err := typed(v[i])
-			if err != nil {
-				return nil, err
-			}
-			v[i] = item
-		}
-	case map[string]any:
-		for key := range v {
-			item, err := typed(v[key])
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", key, err)
-			}
-			v[key] = item
+	names, err := d.Names()
+	for _, name := range names {
+		if strings.HasSuffix(name, ".toml") {
+			err = errors.Join(err, d.Remove(name))
 		}
 	}
-	return v, nil
+	os.Remove(s.Dir) // it fails if the directory has other files
+	return errors.Join(err, d.Close())
 }

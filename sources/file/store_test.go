@@ -27,16 +27,20 @@ func TestStore(t *testing.T) {
 		expect           Expect
 		is               error
 	}{
-		{"web", stored, "somebody else has changed it; its digest is " + first.Digest, Expect{Absent: true}, ErrChanged},
-		{"web", stored, "somebody else has changed it", Expect{Digest: "x"}, ErrChanged},
-		{"other", stored, "there is no such table", Expect{Digest: first.Digest}, ErrNoTable},
+		{"web", stored, "counts on: its digest is " + first.Digest, Expect{Absent: true}, ErrChanged},
+		{"web", stored, "counts on: its digest", Expect{Digest: "x"}, ErrChanged},
+		{"other", stored, "counts on: there is none", Expect{Digest: first.Digest}, ErrChanged},
 		{"../x", stored, "a table's name has at most 63", Expect{}, ErrName},
 		{"-x", stored, "a table's name has at most 63", Expect{}, ErrName},
 		{strings.Repeat("a", 64), stored, "a table's name has at most 63", Expect{}, ErrName},
 		{"web", stored + "colour = 1\n", `table web:5: web: unknown key "colour"`, Expect{}, nil},
 		{"web", "", "table web: it has no services", Expect{}, nil},
-		{"web", `{"services": {"web": {"vips": null}}}`, "services: web: vips: null is no value here", Expect{}, nil},
-		{"web", "{\n\"services\": {,}}", "not JSON: invalid character ',' looking for beginning of object key string, in line 2", Expect{}, nil},
+		{"web", `{"services": {"web": {"vips": null}}}`, "line 1 of the JSON: services.web.vips: null is no value here", Expect{}, nil},
+		{"web", "{\n\"services\": {,}}", "line 2 of the JSON: invalid character", Expect{}, nil},
+		{"web", `{"services": {"web": {}, "web": {}}}`, "line 1 of the JSON: services.web is given twice", Expect{}, nil},
+		{"web", strings.Repeat(`{"a":`, 100), "nested too deep", Expect{}, nil},
+		{"web", "{\"x\": \"" + strings.Repeat("\u007f", 3<<20) + "\"}", "it is 18 MiB large: at most 16 are read", Expect{}, nil},
+		{"web", `{} {}`, "something follows the object", Expect{}, nil},
 		{"web", `{"services": {"web": {"vip": "198.51.100.80"}}}`, `table web as TOML:3: web: unknown key "vip"`, Expect{}, nil},
 	}
 	for _, r := range refused {

@@ -291,7 +291,7 @@ func TestOneServiceAtATime(t *testing.T) {
 			}
 			o.startKubeProxy(t)
 			o.File = filepath.Join(o.Dir, "svcproxy.toml")
-			must(t, o.Configure(fmt.Sprintf("ipvs.namePrefix = \"EDGE\"\nipvs.deviceName = \"svcproxy0\"\nclientConnection.kubeconfig = %q\nsources.apiserver.proxyName = \"svcproxy\"\n",
+			must(t, o.Configure(fmt.Sprintf("ipvs.namePrefix = \"EDGE\"\nipvs.deviceName = \"svcproxy0\"\nclientConnection.kubeconfig = %q\nsources.apiserver.proxyName = \"svcproxy\"\nsources.apiserver.emptyGrace = \"0s\"\n",
 				filepath.Join(o.Dir, "kubeconfig"))))
 			mark := o.Log.Len()
 			must(t, o.Start())

@@ -49,13 +49,16 @@ func TestTables(t *testing.T) {
 	held := n.held(t, vip, 20)
 
 	n.table(t, 0, "set", "shop", shop("10.96.0.40", "10.2.1.10", "10.2.2.10"), "--if-match", set[len(set)-32:], "--wait")
-	if out := n.table(t, cli.Failed, "set", "shop", shop("10.96.0.40", "10.2.1.10"), "--if-match", set[len(set)-32:]); !strings.Contains(out, "somebody else has changed it") {
+	if out := n.table(t, cli.Failed, "set", "shop", shop("10.96.0.40", "10.2.1.10"), "--if-match", set[len(set)-32:]); !strings.Contains(out, "the table is not the one that") {
 		t.Error(out)
 	}
 	if out := n.table(t, cli.Config, "set", "shop", shop("10.96.0.40", "10.2.1.300")); !strings.Contains(out, "table shop:4: shop: ") {
 		t.Error(out)
 	}
 	l.goOn(t, 20)
+	if modeOf(t) == "userspace" { // it refuses clients until it runs again
+		l.wantServed(t)
+	}
 	n.Kill()
 	must(t, n.Start())
 	must(t, lab.Eventually(patience, func() error {
@@ -65,11 +68,11 @@ func TestTables(t *testing.T) {
 		}
 		return err
 	}))
-	l.goOn(t, 20)
-	if lost := unanswered(held); lost > 0 && modeOf(t) != "userspace" {
-		t.Errorf("%d connections are lost", lost)
-	}
-	if modeOf(t) != "userspace" { // which refuses clients until it runs again
+	if modeOf(t) != "userspace" {
+		l.goOn(t, 20)
+		if lost := unanswered(held); lost > 0 {
+			t.Errorf("%d connections are lost", lost)
+		}
 		l.wantServed(t)
 	}
 
@@ -103,7 +106,6 @@ func TestTablesOfManyWriters(t *testing.T) {
 	const writers = 100
 	var going sync.WaitGroup
 	var taken [writers]int // the last version of each
-	var errs [writers]error
 	for w := range writers {
 		going.Go(func() {
 			for n.Running() { // the server refuses connections beyond its limit
@@ -111,7 +113,6 @@ func TestTablesOfManyWriters(t *testing.T) {
 				if err == nil {
 					taken[w]++
 				} else {
-					errs[w] = err
 					time.Sleep(10 * time.Millisecond)
 				}
 			}
@@ -130,5 +131,5 @@ func TestTablesOfManyWriters(t *testing.T) {
 		}
 		all += taken[w]
 	}
-	t.Logf("%d versions of %d tables; %v", all, writers, errs[:3])
+	t.Logf("%d versions of %d tables", all, writers)
 }
