@@ -66,8 +66,10 @@ func (n *node) write(text string) {
 type files struct{}
 
 func (files) Reload(context.Context) error { return nil }
-func (files) Warnings() []string           { return nil }
-func (files) Notices() []string            { return nil }
+
+func (files) ReloadFile(context.Context, string) error { return nil }
+func (files) Warnings() []string                       { return nil }
+func (files) Notices() []string                        { return nil }
 
 // counters are the counters of a kernel without traffic.
 type counters struct{ kernel *fake.Kernel }
