@@ -41,10 +41,11 @@ func (c Claim) mark() uint32 {
 // Compare orders claims: node ports first, then by address.
 func (c Claim) Compare(o Claim) int {
 	return cmp.Or(c.Addr.Compare(o.Addr), cmp.Compare(c.Port, o.Port), cmp.Compare(c.Protocol, o.Protocol),
-		compareBools(c.Endpoint, o.Endpoint))
+		CompareBools(c.Endpoint, o.Endpoint))
 }
 
-func compareBools(a, b bool) int {
+// CompareBools orders false before true.
+func CompareBools(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

@@ -17,17 +17,7 @@ type Key struct {
 }
 
 func (k Key) compare(o Key) int {
-	return cmp.Or(strings.Compare(k.Host, o.Host), compareBool(k.SRV, o.SRV), compareBool(k.V6, o.V6))
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
+	return cmp.Or(strings.Compare(k.Host, o.Host), sources.CompareBools(k.SRV, o.SRV), sources.CompareBools(k.V6, o.V6))
 }
 
 // Known is what a name stands for.
@@ -114,7 +104,7 @@ func (p Policy) again(tries int) time.Duration {
 }
 
 func compareAddresses(a, b sources.NameAddress) int {
-	return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port), compareBool(a.Backup, b.Backup),
+	return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Port, b.Port), sources.CompareBools(a.Backup, b.Backup),
 		cmp.Compare(b.Weight, a.Weight))
 }
 
