@@ -15,6 +15,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/config"
+	"github.com/svcproxy/svcproxy/proxy/screen"
 )
 
 // Env is what all commands of one invocation share.
@@ -29,7 +30,7 @@ type Env struct {
 // Flags adds the flags that every command accepts: those of the configuration.
 func (e *Env) Flags(fs *pflag.FlagSet) { e.config = config.AddFlags(fs) }
 
-func (e *Env) warn(line string) { fmt.Fprintf(e.Err, "svcproxy: warning: %s\n", line) }
+func (e *Env) warn(line string) { fmt.Fprintf(e.Err, "svcproxy: warning: %s\n", screen.Clean(line)) }
 
 func (e *Env) encode(v any) error {
 	enc := json.NewEncoder(e.Out)
