@@ -21,7 +21,7 @@ func (d *daemon) consoleOptions(files namedFiles, counters *host.Counters) conso
 		announcer: d.announcer, explain: d.explain,
 		conditions: &d.conditions, keeper: d.keeper,
 	}
-	o.badAnswers = files.names.Bad
+	o.badAnswers = files.dnsNames.Bad
 	if !d.noTables {
 		o.tables = storeIn(d.setup().Config.StateDir)
 	}

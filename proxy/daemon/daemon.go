@@ -239,7 +239,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())
 	var resolving sync.WaitGroup
 	defer resolving.Wait()
-	resolving.Go(func() { named.names.Run(ctx) })
+	resolving.Go(func() { named.dnsNames.Run(ctx) })
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)

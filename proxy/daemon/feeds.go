@@ -28,18 +28,19 @@ func (d *daemon) files(s Setup) (*file.Source, error) {
 // namedFiles are the service files with the DNS names in them.
 type namedFiles struct {
 	*file.Source
-	names *dns.Names
+	dnsNames *dns.Names
 }
 
 // Notices say which files are waited for, and what is wrong with names.
-func (f namedFiles) Notices() []string { return slices.Concat(f.Source.Notices(), f.names.Warnings()) }
+func (f namedFiles) Notices() []string {
+	return slices.Concat(f.Source.Notices(), f.dnsNames.Warnings())
+}
 
 // feeds are the sources, in the order of precedence.
 func (d *daemon) feeds(s Setup, files namedFiles) ([]proxy.Feed, error) {
 	feeds := []proxy.Feed{
-		{Name: sources.Static, Source: &dns.Source{Source: d.current.Source(), Names: files.names},
-			Logged: d.current.Standing().Refused},
-		{Name: sources.Files, Source: &dns.Source{Source: files.Source, Names: files.names}},
+		{Name: sources.Static, Source: files.dnsNames.Of(d.current.Source()), Logged: d.current.Standing().Refused},
+		{Name: sources.Files, Source: files.dnsNames.Of(files.Source)},
 	}
 	if !s.Config.APIServer.Enabled {
 		return feeds, nil

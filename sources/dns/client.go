@@ -33,8 +33,9 @@ type client struct {
 	servers func() []netip.AddrPort
 	bad     atomic.Uint64 // messages that were not the answer to the question
 
-	mu   sync.Mutex
-	idle []*socket // that may ask again
+	mu     sync.Mutex
+	idle   []*socket // that may ask again
+	silent map[netip.AddrPort]time.Time
 }
 
 // socket asks one server over UDP, from a port that the kernel chose at random. It has one question at a time. A new
@@ -82,6 +83,45 @@ func (c *client) rest() {
 	}
 	c.idle = nil
 }
+
+// retryAfter is how long a server that did not answer is asked last. Then one question begins with it.
+const retryAfter = 5 * time.Second
+
+// order returns servers in the order in which a question goes to them: first those that answer.
+func (c *client) order(servers []netip.AddrPort, now time.Time) (first []netip.AddrPort) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var last []netip.AddrPort
+	for _, s := range servers {
+		switch since, silent := c.silent[s]; {
+		case !silent:
+			first = append(first, s)
+		case now.Sub(since) >= retryAfter:
+			c.silent[s] = now // other questions do not wait for it
+			first = append(first, s)
+		default:
+			last = append(last, s)
+		}
+	}
+	return append(first, last...)
+}
+
+// heard takes whether a server answered anything.
+func (c *client) heard(server netip.AddrPort, err error, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !errors.As(err, new(silentError)) {
+		delete(c.silent, server)
+		return
+	}
+	if c.silent == nil {
+		c.silent = map[netip.AddrPort]time.Time{}
+	}
+	c.silent[server] = now
+}
+
+// silentError says that no answer came.
+type silentError struct{ error }
 
 // resolve returns the addresses of a key. It returns errNone, wrapped, if there are none.
 func (c *client) resolve(ctx context.Context, k Key) (answer, error) {
@@ -159,10 +199,12 @@ func (c *client) chain(ctx context.Context, q question) (reply, error) {
 // ask asks each server until one has an answer.
 func (c *client) ask(ctx context.Context, q question) (r reply, err error) {
 	err = errors.New("no DNS server is known")
-	servers := c.servers()
+	servers := c.order(c.servers(), time.Now())
 	for range rounds {
 		for _, server := range servers {
-			if r, err = c.askOne(ctx, server, q); err == nil || errors.Is(err, errNone) || errors.Is(err, errChain) {
+			r, err = c.askOne(ctx, server, q)
+			c.heard(server, err, time.Now())
+			if err == nil || errors.Is(err, errNone) || errors.Is(err, errChain) {
 				return r, err
 			}
 			if ctx.Err() != nil {
@@ -250,11 +292,11 @@ func receive(conn net.Conn, tcp bool) ([]byte, error) {
 func short(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return errors.New("no answer")
+		return silentError{errors.New("no answer")}
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err
+		return silentError{op.Err}
 	}
-	return err
+	return silentError{err}
 }

@@ -25,7 +25,7 @@ const firstWait = 2 * time.Second
 // pause is the shortest time between two tables for changed answers.
 const pause = 20 * time.Millisecond
 
-// Source completes the tables of another source.
+// Source completes the tables of another source. Names.Of makes it.
 type Source struct {
 	sources.Source
 	Names *Names
@@ -67,6 +67,7 @@ func (s *Source) Watch(ctx context.Context, emit func(sources.Table, error)) err
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.table, s.err, s.named = t, err, named
+		s.Names.wantOnly(s, keys)
 		emit(s.resolved())
 		s.table.Seen = time.Time{} // of the table, not of answers
 	})
@@ -178,7 +179,8 @@ func Once(ctx context.Context, o Options, t sources.Table) (sources.Table, []sou
 	var running sync.WaitGroup
 	room := make(chan struct{}, mostParallel)
 	slices.SortFunc(keys, Key.compare)
-	for _, k := range slices.Compact(keys) {
+	keys = slices.Compact(keys)
+	for _, k := range keys[:min(len(keys), mostNames)] {
 		e := names.entry(k)
 		room <- struct{}{}
 		running.Go(func() {

@@ -141,6 +141,31 @@ func TestSecondServer(t *testing.T) {
 	}
 }
 
+// TestSilentServer: a server that is silent delays one question each retryAfter, and is asked first when it answers again.
+func TestSilentServer(t *testing.T) {
+	silent := newServer(t, func(dnsmessage.Message, bool) [][]byte { return nil })
+	good := newServer(t, zone(a("app.example", "10.1.0.1", 60)))
+	c := clientOf(silent, good)
+	for range 20 {
+		if got, err := c.resolve(t.Context(), Key{Host: "app.example"}); err != nil || len(got.addresses) != 1 {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+	if silent.count() != 1 {
+		t.Errorf("the silent server was asked %d times, want 1", silent.count())
+	}
+	later := time.Now().Add(retryAfter)
+	for i, want := range [][]netip.AddrPort{{silent.addr, good.addr}, {good.addr, silent.addr}} {
+		if got := c.order(c.servers(), later); !slices.Equal(got, want) {
+			t.Errorf("question %d: %v, want %v", i, got, want)
+		}
+	}
+	c.heard(silent.addr, errors.New("ServerFailure"), later)
+	if got := c.order(c.servers(), later); got[0] != silent.addr {
+		t.Errorf("%v: want first the one that answers again", got)
+	}
+}
+
 // TestSRV: priority is the tier, and targets are resolved.
 func TestSRV(t *testing.T) {
 	s := newServer(t, zone(srv("_web._tcp.example", "a.example", 8080, 10, 3), srv("_web._tcp.example", "b.example", 8081, 20, 0),
@@ -229,7 +254,8 @@ type watched struct {
 	in    tables
 	mu    sync.Mutex
 	last  []string
-	count int
+	first []string
+	empty int // tables in which the first service had no endpoint
 	stop  func()
 }
 
@@ -241,12 +267,18 @@ func watch(t *testing.T, o Options) *watched {
 	t.Cleanup(w.stop)
 	running.Go(func() { w.names.Run(ctx) })
 	running.Go(func() {
-		(&Source{Source: w.in, Names: w.names}).Watch(ctx, func(got sources.Table, _ error) {
+		w.names.Of(w.in).Watch(ctx, func(got sources.Table, _ error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.last, w.count = nil, w.count+1
+			w.last = nil
+			if len(got.Services.At(0).Endpoints) == 0 {
+				w.empty++
+			}
 			for _, e := range got.Services.At(0).Endpoints {
 				w.last = append(w.last, sources.Place(e.Name.Text(), netip.AddrPortFrom(e.Addr, e.Ports[0].Port).String()))
+			}
+			if w.first == nil {
+				w.first = w.last
 			}
 		})
 	})
@@ -283,8 +315,8 @@ func TestSource(t *testing.T) {
 	w := watch(t, o)
 	w.in <- table(t, `"10.1.0.9:8080", "app.example:8080", { name = "none.example", port = 1 }`)
 	w.want(t, "app.example (10.1.0.1:8080)", "10.1.0.9:8080")
-	if w.count != 1 {
-		t.Errorf("%d tables before all names were known", w.count)
+	if len(w.first) != 2 {
+		t.Errorf("the first table has %q: it did not wait for all names", w.first)
 	}
 	for _, want := range []string{"127.0.0.1 is a loopback address", "none.example: does not exist"} {
 		if all := strings.Join(w.names.Warnings(), "\n"); !strings.Contains(all, want) {
@@ -309,6 +341,66 @@ func TestSource(t *testing.T) {
 	w.want(t, "10.1.0.9:8080")
 	if got := w.names.Warnings(); len(got) > 0 {
 		t.Errorf("warnings of names that are gone: %q", got)
+	}
+}
+
+// TestChangedName: while a table waits for its new names, the last one keeps its own.
+func TestChangedName(t *testing.T) {
+	known := zone(a("a.example", "10.1.0.1", 60), a("b.example", "10.1.0.2", 60))
+	s := newServer(t, func(m dnsmessage.Message, tcp bool) [][]byte {
+		if m.Questions[0].Name.String() == "c.example." {
+			return nil
+		}
+		return known(m, tcp)
+	})
+	w := watch(t, Options{Policy: policy, Servers: []netip.AddrPort{s.addr}})
+	w.in <- table(t, `"a.example:8080"`)
+	w.want(t, "a.example (10.1.0.1:8080)")
+	w.in <- table(t, `"10.1.0.9:8080"]
+[services.zweb]
+vips = ["192.0.2.2"]
+port = 80
+backends = ["b.example:8080", "c.example:8080"`)
+	w.want(t, "10.1.0.9:8080")
+	if w.empty > 0 {
+		t.Errorf("web was without endpoints in %d tables", w.empty)
+	}
+	if _, known := w.names.entries[Key{Host: "a.example"}]; known {
+		t.Error("a.example is still asked for")
+	}
+}
+
+// TestMostNames: names over the limit are said, and asked for when there is room. Kept answers take none.
+func TestMostNames(t *testing.T) {
+	n := New(Options{Policy: policy})
+	files, static := n.Of(nil), n.Of(nil)
+	for i := range mostNames {
+		n.entries[Key{Host: fmt.Sprintf("kept%d.example", i)}] = &entry{}
+	}
+	over, stop := context.WithCancel(t.Context())
+	stop() // want does not wait
+	var keys []Key
+	for i := range mostNames + 2 {
+		keys = append(keys, Key{Host: fmt.Sprintf("n%05d.example", i)})
+	}
+	last := fmt.Sprintf("n%05d.example", mostNames)
+	said := func() string {
+		_, problems := Resolve(table(t, `"`+last+`:80"`), []int{0}, n.Lookup)
+		return problems[0].Error()
+	}
+	n.want(over, files, keys, nil)
+	n.wantOnly(files, keys)
+	if got := said(); !strings.Contains(got, "backend "+last+": is not asked for: 10000 names are the most") {
+		t.Error(got)
+	}
+	if want := 2 * mostNames; len(n.entries) != want {
+		t.Errorf("%d names before each source had a table, want %d", len(n.entries), want)
+	}
+	n.wantOnly(static, nil)
+	n.want(over, files, keys[2:], nil)
+	n.wantOnly(files, keys[2:])
+	if got := said(); !strings.Contains(got, "is not resolved yet") || len(n.entries) != mostNames {
+		t.Errorf("%d names, %s", len(n.entries), got)
 	}
 }
 

@@ -2,12 +2,14 @@ package dns
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/svcproxy/svcproxy/kernel/statefile"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Options say how names are resolved.
@@ -48,6 +50,7 @@ type Names struct {
 // user is what a Source wants to know.
 type user struct {
 	keys    map[Key]bool
+	started bool // it had a table
 	changed chan<- struct{}
 	doubts  []string
 }
@@ -67,12 +70,25 @@ func New(o Options) *Names {
 // Bad counts messages that were no answers to a question: forged ones, mostly.
 func (n *Names) Bad() uint64 { return n.client.bad.Load() }
 
-// Lookup returns what a name stands for. It is false if the name was never asked for.
+// Of returns a Source that completes the tables of another one. Make those of all sources before the first one runs:
+// kept answers that no table wants are dropped when each had one.
+func (n *Names) Of(s sources.Source) *Source {
+	completed := &Source{Source: s, Names: n}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.users[completed] = user{}
+	return completed
+}
+
+// Lookup returns what a name stands for. It is false if the name was never asked for, but will be.
 func (n *Names) Lookup(k Key) (Known, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := n.entries[k]
-	if e == nil || !e.asked && len(e.Addresses) == 0 {
+	switch {
+	case e == nil:
+		return Known{Why: fmt.Sprintf("is not asked for: %d names are the most", mostNames)}, true
+	case !e.asked && len(e.Addresses) == 0:
 		return Known{}, false
 	}
 	return e.Known, true
@@ -97,25 +113,20 @@ func (n *Names) said(s *Source, lines []string) {
 	n.users[s] = u
 }
 
-// want has names asked for, instead of those that the Source wanted before. It returns when each has been asked for, or
-// has an answer that was kept, after firstWait at the latest.
+// want has names asked for, besides those that the Source wanted before: its last table is used until the new one is
+// complete. It returns when each has been asked for, or has an answer that was kept, after firstWait at the latest.
 func (n *Names) want(ctx context.Context, s *Source, keys []Key, changed chan<- struct{}) {
 	n.mu.Lock()
-	u := user{map[Key]bool{}, changed, n.users[s].doubts}
+	u := n.users[s]
+	u.changed = changed
+	if u.keys == nil {
+		u.keys = map[Key]bool{}
+	}
 	for _, k := range keys {
 		u.keys[k] = true
 	}
 	n.users[s] = u
-	for k := range n.entries {
-		if !n.wanted(k) && n.entries[k].asked {
-			delete(n.entries, k)
-		}
-	}
-	for k := range u.keys {
-		if n.entries[k] == nil && len(n.entries) < mostNames {
-			n.entries[k] = &entry{}
-		}
-	}
+	n.fill()
 	n.mu.Unlock()
 	n.look()
 	for patience := time.After(firstWait); ; {
@@ -130,6 +141,52 @@ func (n *Names) want(ctx context.Context, s *Source, keys []Key, changed chan<- 
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// wantOnly drops the names that the Source wanted before, when it has the table with new ones.
+func (n *Names) wantOnly(s *Source, keys []Key) {
+	n.mu.Lock()
+	u := n.users[s]
+	u.keys, u.started = map[Key]bool{}, true
+	for _, k := range keys {
+		u.keys[k] = true
+	}
+	n.users[s] = u
+	started := true
+	for _, u := range n.users {
+		started = started && u.started
+	}
+	for k, e := range n.entries {
+		if (e.asked || started) && !n.wanted(k) {
+			delete(n.entries, k)
+		}
+	}
+	n.fill()
+	n.mu.Unlock()
+	n.look()
+}
+
+// fill makes entries for names that are wanted: mostNames, the first ones by name.
+func (n *Names) fill() {
+	room := mostNames
+	for k := range n.entries {
+		if n.wanted(k) {
+			room--
+		}
+	}
+	var missing []Key
+	for _, u := range n.users {
+		for k := range u.keys {
+			if n.entries[k] == nil {
+				missing = append(missing, k)
+			}
+		}
+	}
+	slices.SortFunc(missing, Key.compare)
+	missing = slices.Compact(missing)
+	for _, k := range missing[:min(len(missing), max(room, 0))] {
+		n.entries[k] = &entry{}
 	}
 }
 

@@ -86,6 +86,12 @@ func (s *server) answers(query []byte, tcp bool) [][]byte {
 	return s.answer(m, tcp)
 }
 
+func (s *server) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
+}
+
 func (s *server) set(answer func(m dnsmessage.Message, tcp bool) [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
