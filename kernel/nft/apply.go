@@ -84,9 +84,6 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	}
 	x := transaction{names: t.names, table: t.names.Table(), ops: ops}
 	if x.emptied, x.err = t.emptied(ops); x.err == nil {
-		x.linked, x.err = t.linked(ops)
-	}
-	if x.err == nil {
 		x.build()
 	}
 	if x.err != nil {

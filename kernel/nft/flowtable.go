@@ -2,6 +2,8 @@ package nft
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -59,33 +61,58 @@ func putFlowtable(b *nl.Batch, typ uint16, table string, f kernel.Family, links 
 	b.End()
 }
 
-// writeFlowtable makes a flowtable as an op wants it. Links that are gone have left it.
-func (x *transaction) writeFlowtable(i int) {
-	t := x.ops[i].Object.(kernel.Flowtable)
-	want := strings.Split(t.Links, ",")
-	more := slices.DeleteFunc(slices.Clone(x.linked[t.Family]), func(l string) bool { return slices.Contains(want, l) })
-	if len(more) > 0 {
-		putFlowtable(&x.batch, unix.NFT_MSG_DELFLOWTABLE, x.table, t.Family, more)
-		x.of = append(x.of, span{op: i})
-	}
-	putFlowtable(&x.batch, unix.NFT_MSG_NEWFLOWTABLE, x.table, t.Family, want)
-	x.of = append(x.of, span{op: i})
-}
-
-// linked returns the links of flowtables, if an op is about one.
-func (t *Table) linked(ops []kernel.Op) (map[kernel.Family][]string, error) {
-	isOne := func(o kernel.Op) bool { return o.Object.Kind() == kernel.KindFlowtable }
-	if !slices.ContainsFunc(ops, isOne) {
-		return nil, nil
-	}
+// writeFlowtables carries out ops that add or change flowtables. Each link is a transaction of its own: one that is
+// gone by now is left out, and one that the kernel refuses is the error of its op alone.
+func (t *Table) writeFlowtables(ops []kernel.Op) []error {
 	have, err := t.ReadFlowtables()
-	links := make(map[kernel.Family][]string)
-	for _, x := range have {
-		if x.Links != "" {
-			links[x.Family] = strings.Split(x.Links, ",")
+	if err != nil {
+		return slices.Repeat([]error{err}, len(ops))
+	}
+	errs := make([]error, len(ops))
+	for i, o := range ops {
+		is := o.Object.(kernel.Flowtable)
+		write := func(typ uint16, link string) {
+			if err := t.writeLinks(typ, is.Family, link); err != nil && !errors.Is(err, unix.ENOENT) {
+				errs[i] = fmt.Errorf("link %s: %w", link, err)
+			}
+		}
+		if errs[i] = t.writeLinks(unix.NFT_MSG_NEWFLOWTABLE, is.Family); errs[i] != nil {
+			continue
+		}
+		for _, was := range have {
+			if was.Family == is.Family {
+				for _, link := range without(was.Each(), is.Each()) {
+					write(unix.NFT_MSG_DELFLOWTABLE, link)
+				}
+			}
+		}
+		for _, link := range is.Each() {
+			write(unix.NFT_MSG_NEWFLOWTABLE, link)
 		}
 	}
-	return links, err
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
+	return errs
+}
+
+// writeLinks creates a flowtable, or gives links to it or takes them away.
+func (t *Table) writeLinks(typ uint16, f kernel.Family, links ...string) error {
+	b := new(nl.Batch)
+	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
+	putTable(b, t.names.Table(), f)
+	putFlowtable(b, typ, t.names.Table(), f, links)
+	limit(b, unix.NFNL_MSG_BATCH_END)
+	err := t.conn.Commit(b)
+	if refused := new(nl.BatchError); err != nil && !errors.As(err, &refused) {
+		return fmt.Errorf("%w: %w", kernel.ErrUnknownOutcome, err)
+	}
+	return err
+}
+
+// writesFlowtable reports whether an op adds a flowtable or changes its links.
+func writesFlowtable(o kernel.Op) bool {
+	return o.Verb != kernel.Remove && o.Object.Kind() == kernel.KindFlowtable
 }
 
 // ReadFlowtables returns our flowtables. No reading of them is kept: a link that goes leaves them without a change of
@@ -140,14 +167,20 @@ func flowtableText(o kernel.Op, t kernel.Flowtable, n kernel.Names) string {
 	if o.Verb == kernel.Remove {
 		return "delete " + at
 	}
-	text := ""
+	text, list := "", func(links []string) string { return "devices = { " + strings.Join(links, ", ") + " }; " }
+	want := t.Each()
 	if was, ok := o.Was.(kernel.Flowtable); ok {
-		want := strings.Split(t.Links, ",")
-		gone := slices.DeleteFunc(strings.Split(was.Links, ","), func(l string) bool { return slices.Contains(want, l) })
-		if len(gone) > 0 {
-			text = "delete " + at + " { devices = { " + strings.Join(gone, ", ") + " }; }\n"
+		if gone := without(was.Each(), want); len(gone) > 0 {
+			text = "delete " + at + " { " + list(gone) + "}\n"
 		}
 	}
-	return text + "add " + at + " { hook ingress priority 0; devices = { " + strings.ReplaceAll(t.Links, ",", ", ") +
-		" }; counter; }"
+	text += "add " + at + " { hook ingress priority 0; "
+	if len(want) > 0 {
+		text += list(want)
+	}
+	return text + "counter; }"
+}
+
+func without(all, some []string) []string {
+	return slices.DeleteFunc(all, func(l string) bool { return slices.Contains(some, l) })
 }

@@ -12,7 +12,8 @@ import (
 // during 8,500 changes found no slot and were refused.
 
 // steps returns the places of ops by the transaction that they belong to: chains that existing elements are to lead to,
-// then everything else, then what is removed in the end.
+// then everything else, then what is removed in the end. Flowtables come first: a link that is gone by now makes the
+// kernel refuse a transaction.
 func steps(ops []kernel.Op, n kernel.Names) (all [][]int) {
 	gone := len(ops)
 	for gone > 0 && ops[gone-1].Verb == kernel.Remove {
@@ -28,13 +29,17 @@ func steps(ops []kernel.Op, n kernel.Names) (all [][]int) {
 			led[kernel.Chain{Family: family, Table: "nat", Name: e.Goto}] = true
 		}
 	}
-	parts := [3][]int{}
+	parts := [4][]int{}
 	for i := range ops {
-		at := 1
-		if c, ok := ops[i].Object.(kernel.Chain); i >= gone {
-			at = 2
-		} else if ok && ops[i].Verb == kernel.Add && led[kernel.Chain{Family: c.Family, Table: c.Table, Name: c.Name}] {
+		at := 2
+		c, ok := ops[i].Object.(kernel.Chain)
+		switch {
+		case i >= gone:
+			at = 3
+		case writesFlowtable(ops[i]):
 			at = 0
+		case ok && ops[i].Verb == kernel.Add && led[kernel.Chain{Family: c.Family, Table: c.Table, Name: c.Name}]:
+			at = 1
 		}
 		parts[at] = append(parts[at], i)
 	}
@@ -48,7 +53,8 @@ func steps(ops []kernel.Op, n kernel.Names) (all [][]int) {
 
 // Apply carries out ops: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove), kernel.Flowtable and
 // kernel.Chain. The result has one error for each op and is nil if all were carried out. What steps puts together is
-// carried out together, or not at all; after an error nothing that comes later is.
+// carried out together, or not at all; after an error nothing that comes later is. Flowtables are written link by link,
+// and nothing waits for those.
 //
 // Removing an entry that is not there is no error, nor is adding one that is.
 func (t *Table) Apply(ops []kernel.Op) []error {
@@ -57,27 +63,32 @@ func (t *Table) Apply(ops []kernel.Op) []error {
 		t.wake()
 	}
 	all := steps(ops, t.names)
-	if len(all) == 1 {
+	if len(all) == 1 && !writesFlowtable(ops[0]) {
 		return t.transact(ops)
 	}
 	var errs []error
+	refused := false
 	for _, places := range all {
 		part := make([]kernel.Op, len(places))
 		for k, i := range places {
 			part[k] = ops[i]
 		}
 		var failed []error
-		if errs == nil {
+		switch {
+		case writesFlowtable(part[0]):
+			failed = t.writeFlowtables(part)
+		case !refused:
 			failed = t.transact(part)
+			refused = failed != nil
 		}
-		if failed != nil {
+		if failed != nil && errs == nil {
 			errs = make([]error, len(ops))
 		}
 		for k, i := range places {
 			switch {
 			case failed != nil:
 				errs[i] = failed[k]
-			case errs != nil:
+			case refused:
 				errs[i] = fmt.Errorf("%w: an earlier one was refused", kernel.ErrNotDone)
 			}
 		}

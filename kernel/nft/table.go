@@ -13,7 +13,8 @@
 //
 // # Transactions
 //
-// The ops of one call of Apply take effect in up to three transactions, each of them together or not at all: see steps.
+// The ops of one call of Apply take effect in up to three transactions, each of them together or not at all, and each
+// link of a flowtable in one more: see steps.
 //
 // # What others see
 //

@@ -25,8 +25,7 @@ type transaction struct {
 	table   string
 	ops     []kernel.Op
 	batch   nl.Batch
-	emptied []kernel.Family            // whose tables lose all that they have
-	linked  map[kernel.Family][]string // the links of flowtables
+	emptied []kernel.Family // whose tables lose all that they have
 
 	of       []span  // the ops of each message
 	elements []int32 // the ops of entries, and where in their messages they begin
@@ -144,9 +143,6 @@ func (x *transaction) build() {
 		putFlowtable(&x.batch, unix.NFT_MSG_DELFLOWTABLE, x.table, x.ops[i].Object.(kernel.Flowtable).Family, nil)
 		x.of = append(x.of, span{op: i})
 	}
-	for _, i := range w.flows {
-		x.writeFlowtable(i)
-	}
 	created := make(map[kernel.Family]bool) // the maps of classes
 	create := func(f kernel.Family, i int) {
 		if !created[f] {
@@ -188,7 +184,7 @@ func (x *transaction) limit(typ uint16) {
 type work struct {
 	families             map[kernel.Family]bool // that something is written in
 	chains, goneChains   []int
-	flows, goneFlows     []int // flowtables
+	goneFlows            []int // flowtables
 	sets, goneSets       []int
 	entries, goneEntries []int32
 }
@@ -229,14 +225,9 @@ func (x *transaction) sorted() work {
 				w.families[o.Family] = true
 				written[kernel.Chain{Family: o.Family, Table: o.Table, Name: o.Name}] = true
 			}
-		case kernel.Flowtable:
-			switch {
-			case slices.Contains(x.emptied, o.Family):
-			case gone:
+		case kernel.Flowtable: // others are written by writeFlowtables
+			if !slices.Contains(x.emptied, o.Family) {
 				w.goneFlows = append(w.goneFlows, i)
-			default:
-				w.flows = append(w.flows, i)
-				w.families[o.Family] = true
 			}
 		case kernel.Swap:
 			x.fail(i, errors.New("sets of nftables have no fixed size, so none is replaced"))
