@@ -7,6 +7,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/proxy/mode/nftables"
 )
 
@@ -89,5 +90,25 @@ func TestFlowtableHoldsUpNothing(t *testing.T) {
 	}
 	if got, err := table.ReadFlowtables(); has && (err != nil || !slices.Equal(got, []kernel.Flowtable{is})) {
 		t.Errorf("%v, %v, want %v", got, err, is)
+	}
+}
+
+// Each set of a trial has a number of its own.
+func TestNumbersOfTriedSets(t *testing.T) {
+	table := open(t, kernel.DefaultNames)
+	b, tried, ids, about := new(nl.Batch), make(map[string]bool), uint32(0), []string{}
+	for _, c := range new(nftables.Mode).Trial(kernel.DefaultNames) {
+		if err := table.tryObjects(b, "t", c, tried, &ids, &about); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sets := 0
+	for _, what := range about {
+		if strings.HasPrefix(what, "a set ") || strings.HasPrefix(what, "a map ") {
+			sets++
+		}
+	}
+	if int(ids) != sets || sets < 4 {
+		t.Errorf("%d numbers for %d sets", ids, sets)
 	}
 }

@@ -27,9 +27,9 @@ func (t *Table) Try(chains []kernel.Chain) error {
 		putTable(b, table, f)
 		about = append(about, "a table of family "+ip(f))
 	}
-	tried := make(map[string]bool) // sets and base chains
+	tried, ids := make(map[string]bool), uint32(0) // sets and base chains
 	for _, c := range chains {
-		if err := t.tryObjects(b, table, c, tried, &about); err != nil {
+		if err := t.tryObjects(b, table, c, tried, &ids, &about); err != nil {
 			return err
 		}
 		putChain(b, table, c)
@@ -77,7 +77,9 @@ func (t *Table) Try(chains []kernel.Chain) error {
 }
 
 // tryObjects adds the base chains of a chain's table, and the sets and the flowtable that its rules name.
-func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[string]bool, about *[]string) error {
+// ids counts the sets.
+func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[string]bool, ids *uint32,
+	about *[]string) error {
 	for name := range hooks[c.Table] {
 		base := kernel.Chain{Family: c.Family, Table: c.Table, Name: name}
 		if tried[base.String()] {
@@ -103,12 +105,14 @@ func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[
 		}
 		tried[words[i+1]] = true
 		s := kernel.Set{Name: words[i+1], Type: spec.Type, Family: f}
-		if err := putSet(b, table, s, uint32(len(tried))); err != nil {
+		*ids++
+		if err := putSet(b, table, s, *ids); err != nil {
 			return err
 		}
 		*about = append(*about, "a set of type "+string(s.Type))
 		if s.Type == kernel.MapIPPort {
-			putClasses(b, table, t.names, f, uint32(len(words)+len(tried)))
+			*ids++
+			putClasses(b, table, t.names, f, *ids)
 			*about = append(*about, "a map of chains")
 		}
 	}
