@@ -181,6 +181,13 @@ func (c *compiler) loadAddr(r uint32, direction string) (registers uint32, name 
 	return size / 4, fmt.Sprintf("%s %caddr", ip(c.family), direction[0])
 }
 
+// loadOriginal loads the destination that a connection was made to.
+func (c *compiler) loadOriginal(r uint32) (registers uint32, name string) {
+	key := map[kernel.Family]uint32{kernel.IPv4: unix.NFT_CT_DST_IP, kernel.IPv6: unix.NFT_CT_DST_IP6}[c.family]
+	c.add("ct", num(unix.NFTA_CT_DREG, reg(r)), num(unix.NFTA_CT_KEY, key), octet(unix.NFTA_CT_DIRECTION, 0))
+	return uint32(c.family.Bits() / 32), "ct original " + ip(c.family) + " daddr"
+}
+
 // loadPort loads the source or the destination port.
 func (c *compiler) loadPort(r uint32, direction string) (name string) {
 	offset := map[string]uint32{"src": 0, "dst": 2}[direction]
@@ -399,7 +406,8 @@ func (c *compiler) shape(set string) (shape, error) {
 }
 
 // key loads the parts of a packet that a set has, from the first register on: addresses and ports from the directions
-// given, which do not name the protocol. A slot is loaded by its target. next is the register behind them.
+// given, which do not name the protocol. "origdst" is what an address was before it was translated. A slot is loaded by
+// its target. next is the register behind them.
 func (c *compiler) key(fields []field, directions string) (names string, next uint32, err error) {
 	rest := strings.Split(directions, ",")
 	var all []string
@@ -413,13 +421,17 @@ func (c *compiler) key(fields []field, directions string) (names string, next ui
 		case slotField:
 			continue
 		}
-		if len(rest) == 0 || rest[0] != "src" && rest[0] != "dst" {
+		switch {
+		case len(rest) > 0 && rest[0] == "origdst" && f == addrField:
+			n, name := c.loadOriginal(next)
+			all = append(all, name)
+			next += n
+		case len(rest) == 0 || rest[0] != "src" && rest[0] != "dst":
 			return "", 0, fmt.Errorf("directions %q", directions)
-		}
-		if f == portField {
+		case f == portField:
 			all = append(all, c.loadPort(next, rest[0]))
 			next++
-		} else {
+		default:
 			n, name := c.loadAddr(next, rest[0])
 			all = append(all, name)
 			next += n

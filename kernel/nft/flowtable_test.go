@@ -93,6 +93,30 @@ func TestFlowtableHoldsUpNothing(t *testing.T) {
 	}
 }
 
+// The original destination of a connection is looked up in a set.
+func TestOriginalDestination(t *testing.T) {
+	table := open(t, kernel.DefaultNames)
+	text := `create KUBE-IPVS-IPS hash:ip family inet maxelem 4294967295
+add KUBE-IPVS-IPS 10.96.0.1
+#: iptables
+*filter
+:KUBE-FORWARD - [0:0]
+-A FORWARD -j KUBE-FORWARD
+-A KUBE-FORWARD -m conntrack --ctstate DNAT -m set --match-set KUBE-IPVS-IPS origdst -j RETURN
+-A KUBE-FORWARD -m set ! --match-set KUBE-IPVS-IPS origdst -j ACCEPT
+COMMIT
+`
+	s := parsed(t, text+strings.NewReplacer("inet ", "inet6 ", "KUBE-IPVS", "KUBE-6-IPVS", "10.96.0.1", "fd00:96::1",
+		"iptables", "ip6tables").Replace(text))
+	apply(t, table, s)
+	readable(t, table, s)
+	sameText(t, table, s)
+	const words = "-m set --match-set KUBE-HEALTH-CHECK-NODE-PORT origdst -j ACCEPT"
+	if _, err := compile(kernel.DefaultNames, kernel.IPv4, "filter", words); err == nil {
+		t.Error("a port has no original destination")
+	}
+}
+
 // Each set of a trial has a number of its own.
 func TestNumbersOfTriedSets(t *testing.T) {
 	table := open(t, kernel.DefaultNames)

@@ -15,14 +15,19 @@ var dimensions = map[kernel.SetType]int{
 	kernel.MapIPPort: 2,
 }
 
+// original is in place of dst for what the destination was before it was translated.
+const original = "origdst"
+
 // inSet looks up parts of a packet, "dst,dst,src", in a set of ours. Those of other programs are not known.
 func (p *parser) inSet(name, parts string) (cond, error) {
 	from := strings.Split(parts, ",")
-	source, needs := make([]bool, len(from)), theNode
-	for i, part := range from {
-		switch source[i] = part == "src"; {
-		case source[i]:
+	needs := theNode
+	for _, part := range from {
+		switch {
+		case part == "src":
 			needs |= Source
+		case part == original:
+			needs |= history
 		case part != "dst":
 			return cond{}, fmt.Errorf("%q is neither src nor dst", part)
 		case len(from) > 1:
@@ -44,7 +49,7 @@ func (p *parser) inSet(name, parts string) (cond, error) {
 		if n, ok := dimensions[set.Type]; !ok || n != len(from) {
 			return Unknown, fmt.Sprintf("set %s of type %q cannot be asked about %q", name, set.Type, parts)
 		}
-		e, ok := member(set, source, v)
+		e, ok := member(set, from, v)
 		switch {
 		case !ok:
 			return No, "nothing of it can be in " + name
@@ -60,9 +65,12 @@ func (p *parser) inSet(name, parts string) (cond, error) {
 // member returns the entry that a packet would match in a set, if there can be one. A
 // hash has one family, and a ping has no port. A bitmap of ports matches only TCP and
 // UDP (net/netfilter/ipset/ip_set_bitmap_port.c).
-func member(set kernel.Set, source []bool, v *View) (kernel.Entry, bool) {
+func member(set kernel.Set, from []string, v *View) (kernel.Entry, bool) {
 	part := func(i int) netip.AddrPort {
-		end, _ := v.end(source[i])
+		if from[i] == original {
+			return v.translated.AddrPort()
+		}
+		end, _ := v.end(from[i] == "src")
 		return end
 	}
 	e := kernel.Entry{Set: set.Name}
@@ -75,10 +83,10 @@ func member(set kernel.Set, source []bool, v *View) (kernel.Entry, bool) {
 	}
 	e.Addr = part(0).Addr()
 	if set.Type == kernel.HashIP {
-		return e, true
+		return e, e.Addr.IsValid()
 	}
 	e.Proto, e.Port = v.Proto, part(1).Port()
-	if len(source) > 2 {
+	if len(from) > 2 {
 		a := part(2).Addr()
 		e.Second = netip.PrefixFrom(a, a.BitLen())
 	}

@@ -107,7 +107,7 @@ func (t *tracer) walk(table, chain string, f *flight, depth int) (string, error)
 			}
 			f.Dst, f.translated = to, kernel.VirtualAt(f.Dst, f.Proto)
 			return r.Target, nil
-		case "":
+		case "", "FLOWOFFLOAD":
 		default:
 			if _, found := t.rules(f.family(), table, r.Target); !found {
 				return "", fmt.Errorf("%s %s: rule %q: target %q is not understood, and no chain of table %s", table, chain,

@@ -153,8 +153,9 @@ var mainFields = []field{
 		`keeps the client's port where it is free; "kube-proxy": the rules of kube-proxy; both have the same verdicts`,
 		func(c *Config) *string { return &c.Rules.Layout }, word("lean", "kube-proxy"), "lean"),
 
-	define("nftables.flowtable", "", zero|restart, "mode nftables: packets of established connections that come in by "+
-		"links with addresses go by a flowtable, past FORWARD; needs kernel module nf_flow_table",
+	define("nftables.flowtable", "", zero|restart, "mode nftables: packets of established connections to VIPs that "+
+		"come in by links with addresses go by a flowtable, past FORWARD; those to node ports and to VIPs that other "+
+		"programs bind do not; needs kernel module nf_flow_table",
 		func(c *Config) *bool { return &c.NFTables.Flowtable }, fields.Bool, false),
 
 	define("ipvs.scheduler", "ipvs-scheduler", 0, `modes ipvs and userspace: the scheduler of services that name none: `+

@@ -23,8 +23,8 @@ func (*Mode) Doubts(f *frontend.Frontends, c mode.Config) (lines []string) {
 		lines = append(lines, "mode nftables has no connection sync; mode ipvs has it")
 	}
 	if c.Flowtable {
-		lines = append(lines, "rules of FORWARD and their counters do not see packets of connections that the flowtable has "+
-			"(nftables.flowtable)")
+		lines = append(lines, "rules of FORWARD and their counters do not see packets of connections to VIPs that the "+
+			"flowtable has (nftables.flowtable)")
 	}
 	var sticky []string
 	for i := range f.Table.Services.Len() {

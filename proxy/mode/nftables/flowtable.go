@@ -3,11 +3,19 @@ package nftables
 import (
 	"slices"
 	"strings"
+
+	"github.com/svcproxy/svcproxy/kernel"
 )
 
-// offload gives connections to the flowtable: those that are translated, once both ends have answered. The kernel
-// takes TCP and UDP, and neither ends nor errors of connections.
-const offload = "-m conntrack --ctstate ESTABLISHED -m conntrack --ctstate DNAT -j FLOWOFFLOAD"
+// offload gives connections to the flowtable: translated ones to VIPs that are ours, once both ends have answered. The
+// kernel takes TCP and UDP, and neither ends nor errors of connections.
+//
+// Those to node ports go by the rules: others translate the node's addresses, too, and nft 1.0.6 cannot read a look-up
+// of an original address with its port.
+func offload(n kernel.Names, f kernel.Family) string {
+	return "-m conntrack --ctstate ESTABLISHED -m conntrack --ctstate DNAT -m set --match-set " +
+		n.Set(f, kernel.IPVSIPs) + " origdst -j FLOWOFFLOAD"
+}
 
 // mostLinks is how many links one message can have.
 const mostLinks = 256
@@ -20,7 +28,7 @@ func (w *writer) links() string {
 	}
 	var all []string
 	for _, a := range w.Frontends.Node.Addrs {
-		if a.Link != "lo" && a.Link != "" {
+		if a.Link != "lo" && a.Link != "" && a.Link != "-" && !strings.Contains(a.Link, ",") {
 			all = append(all, a.Link)
 		}
 	}

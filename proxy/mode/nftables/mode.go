@@ -194,7 +194,7 @@ func (w *writer) fixed() []kernel.Chain {
 		forward = append(forward, "-m conntrack --ctstate INVALID -j DROP")
 	}
 	if w.links() != "" {
-		forward = append(forward, offload)
+		forward = append(forward, offload(w.Config.Names, w.Family))
 	}
 	if len(forward) > 0 {
 		chains = append(chains, w.Chain("filter", "FORWARD", w.To(kernel.ChainForward)),

@@ -41,7 +41,8 @@ func (*Mode) Trial(n kernel.Names) []kernel.Chain {
 // FlowtableTrial returns the rule of each family that a flowtable needs.
 func FlowtableTrial(n kernel.Names) (chains []kernel.Chain) {
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
-		chains = append(chains, kernel.Chain{Family: f, Table: "filter", Name: n.Chain(kernel.ChainTrial), Rules: offload})
+		chains = append(chains, kernel.Chain{Family: f, Table: "filter", Name: n.Chain(kernel.ChainTrial),
+			Rules: offload(n, f)})
 	}
 	return chains
 }
