@@ -302,7 +302,7 @@ var mainFields = []field{
 	define("dns.maxTTL", "", zero|restart, "the longest one",
 		func(c *Config) *time.Duration { return &c.DNS.MaxTTL }, fields.DurationIn(time.Second, 24*time.Hour), 5*time.Minute),
 	define("dns.keep", "", zero|restart,
-		"how long a name's last good answer counts while servers fail, also over a restart",
+		"how long a name's last good answer counts while servers fail, also after restarts; longer if a service has no other",
 		func(c *Config) *time.Duration { return &c.DNS.Keep }, fields.Duration, time.Hour),
 	define("dns.emptyGrace", "", zero|restart,
 		"how long it counts when the answer is that the name has no address, or does not exist; 0s: not at all",

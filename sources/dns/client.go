@@ -131,7 +131,7 @@ func (c *client) resolve(ctx context.Context, k Key) (answer, error) {
 	}
 	if !k.SRV {
 		r, err := c.chain(ctx, question{k.Host, kind})
-		return answer{addressesOf(r.addrs, target{}, 0, false), r.ttl}, err
+		return answer{addresses: addressesOf(r.addrs, target{}, 0, false), ttl: r.ttl}, err
 	}
 	r, err := c.chain(ctx, question{k.Host, dnsmessage.TypeSRV})
 	if err != nil {
@@ -140,9 +140,9 @@ func (c *client) resolve(ctx context.Context, k Key) (answer, error) {
 	return c.targets(ctx, r, kind)
 }
 
-// targets resolves the targets of SRV records. Those without addresses are left out, unless a server fails.
+// targets resolves the targets of SRV records. Those without addresses are lost, unless a server fails.
 func (c *client) targets(ctx context.Context, r reply, kind dnsmessage.Type) (answer, error) {
-	a := answer{ttl: r.ttl}
+	a := answer{ttl: r.ttl, hosts: map[string][]netip.Addr{}}
 	if len(r.targets) > sources.MostAddresses {
 		return a, fmt.Errorf("it has %d SRV records: at most %d are followed", len(r.targets), sources.MostAddresses)
 	}
@@ -150,26 +150,45 @@ func (c *client) targets(ctx context.Context, r reply, kind dnsmessage.Type) (an
 	for _, t := range r.targets {
 		best = min(best, t.priority)
 	}
-	of := map[string]reply{}
+	none := map[string]error{}
 	for _, t := range r.targets {
 		if t.host == "" || t.port == 0 {
 			continue // "." is no target: RFC 2782
 		}
-		found, asked := of[t.host]
-		if !asked {
-			var err error
-			found, err = c.chain(ctx, question{t.host, kind})
-			if err != nil && !errors.Is(err, errNone) {
-				return a, fmt.Errorf("target %s: %w", t.host, err)
-			}
-			of[t.host] = found
-			if err == nil {
-				a.ttl = min(a.ttl, found.ttl)
+		found, asked := a.hosts[t.host]
+		if !asked && none[t.host] == nil {
+			r, err := c.target(ctx, question{t.host, kind})
+			switch {
+			case errors.Is(err, errNone):
+				none[t.host] = err
+			case err != nil:
+				return a, err
+			default:
+				found, a.hosts[t.host], a.ttl = r.addrs, r.addrs, min(a.ttl, r.ttl)
 			}
 		}
-		a.addresses = append(a.addresses, addressesOf(found.addrs, t, uint32(t.weight), t.priority != best)...)
+		if err := none[t.host]; err != nil {
+			a.lost = append(a.lost, lost{t, t.priority != best, err})
+			continue
+		}
+		a.addresses = append(a.addresses, addressesOf(found, t, uint32(t.weight), t.priority != best)...)
 	}
 	return a, nil
+}
+
+// target resolves a target. Its name is of a server, and may be any bytes.
+func (c *client) target(ctx context.Context, q question) (reply, error) {
+	if err := sources.CheckHost(q.name); err != nil {
+		return reply{}, fmt.Errorf("target %w: it %w", err, errNone)
+	}
+	r, err := c.chain(ctx, q)
+	if err == nil && len(r.addrs) == 0 {
+		err = errNone
+	}
+	if err != nil {
+		err = fmt.Errorf("target %s: %w", q.name, err)
+	}
+	return r, err
 }
 
 func addressesOf(addrs []netip.Addr, t target, weight uint32, backup bool) []sources.NameAddress {

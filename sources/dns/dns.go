@@ -10,6 +10,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -128,41 +129,68 @@ func keysOf(s *sources.Service, n *sources.Name) (keys []Key) {
 
 // Resolve returns a table in which the services with some indexes have the endpoints of their names. The doubts are
 // about names without addresses, with more than are used, and with addresses that no endpoint can have.
+//
+// A stale answer counts for a service that would have no endpoint of its family: that servers fail empties none.
 func Resolve(t sources.Table, named []int, lookup func(Key) (Known, bool)) (sources.Table, []sources.Problem) {
 	var doubts []sources.Problem
 	t.Services = t.Services.With(named, func(i int) sources.Service {
 		s := t.Services.At(i)
-		doubt := func(n *sources.Name, format string, args ...any) {
-			doubts = append(doubts, sources.Problem{Service: s.FullName(), Origin: s.Origin,
-				Message: fmt.Sprintf("backend %s: ", n) + fmt.Sprintf(format, args...)})
+		now, left, stale := resolve(s, lookup, false, false)
+		if stale {
+			has := func(v6 bool) bool {
+				return slices.ContainsFunc(now.Endpoints, func(e sources.Endpoint) bool { return e.Addr.Is6() == v6 })
+			}
+			now, left, _ = resolve(s, lookup, !has(false), !has(true))
 		}
-		now, left := s.Resolved(func(n *sources.Name) (all []sources.NameAddress) {
-			why := "is not resolved yet"
-			for _, k := range keysOf(s, n) {
-				known, ok := lookup(k)
-				if !ok {
-					continue
-				}
-				all = append(all, known.Addresses...)
-				if known.Cut > 0 {
-					doubt(n, "has %d addresses more than the %d that are used", known.Cut, sources.MostAddresses)
-				}
-				if known.Why == "" {
-					continue
-				}
-				if why = known.Why; len(known.Addresses) > 0 {
-					doubt(n, "%s: the last good answer is used", why)
-				}
-			}
-			if len(all) == 0 {
-				doubt(n, "%s: it stands for no endpoint", why)
-			}
-			return all
-		})
 		doubts = append(doubts, left...)
 		return now
 	})
 	return t, doubts
+}
+
+// resolve resolves the names of a service, with stale answers of some families. It reports whether there is one.
+func resolve(s *sources.Service, lookup func(Key) (Known, bool), stale4, stale6 bool) (
+	now sources.Service, doubts []sources.Problem, stale bool) {
+	doubt := func(n *sources.Name, format string, args ...any) {
+		doubts = append(doubts, sources.Problem{Service: s.FullName(), Origin: s.Origin,
+			Message: fmt.Sprintf("backend %s: ", n) + fmt.Sprintf(format, args...)})
+	}
+	now, left := s.Resolved(func(n *sources.Name) (all []sources.NameAddress) {
+		why := "is not resolved yet"
+		for _, k := range keysOf(s, n) {
+			known, ok := lookup(k)
+			if !ok {
+				continue
+			}
+			why = cmp.Or(known.Why, why)
+			if known.Stale {
+				stale = true
+				if k.V6 && !stale6 || !k.V6 && !stale4 {
+					why += fmt.Sprintf(": the last good answer, of %s, counts no longer", day(known.Good))
+					continue
+				}
+			}
+			all = append(all, known.Addresses...)
+			if known.Cut > 0 {
+				doubt(n, "has %d addresses more than the %d that are used", known.Cut, sources.MostAddresses)
+			}
+			for _, lost := range known.Lost {
+				doubt(n, "%s", lost)
+			}
+			switch {
+			case len(known.Addresses) == 0 || known.Why == "" && !known.Stale:
+			case known.Until.IsZero():
+				doubt(n, "%s: the last good answer is used, of %s: the service has no other", why, day(known.Good))
+			default:
+				doubt(n, "%s: the last good answer is used until %s", why, clock(known.Until, known.Until.Sub(known.Good)))
+			}
+		}
+		if len(all) == 0 {
+			doubt(n, "%s: it stands for no endpoint", why)
+		}
+		return all
+	})
+	return now, append(doubts, left...), stale
 }
 
 // Once resolves the names of a table once, for a command. Of a name that fails it takes the answer that the daemon

@@ -213,7 +213,10 @@ func TestPolicy(t *testing.T) {
 		{320 * time.Second, fails(errNone), "", 16 * time.Second, true},
 		{time.Hour, good(10*time.Second, "10.0.0.3"), "10.0.0.3", 10 * time.Second, true},
 		{2*time.Hour - time.Second, servfail, "10.0.0.3", time.Second, true},
-		{2 * time.Hour, servfail, "", 2 * time.Second, true},
+		{2 * time.Hour, servfail, "10.0.0.3", 2 * time.Second, true}, // stale
+		{2*time.Hour + 2*time.Second, servfail, "10.0.0.3", 4 * time.Second, false},
+		{3 * time.Hour, fails(errNone), "10.0.0.3", 8 * time.Second, true},
+		{3*time.Hour + 5*time.Minute, fails(errNone), "", 16 * time.Second, true},
 	} {
 		now := start.Add(step.at)
 		r, err := step.outcome()
@@ -231,6 +234,100 @@ func TestPolicy(t *testing.T) {
 	}
 	if next, _ := e.after(r, nil, start, policy); len(next.Addresses) != sources.MostAddresses || next.Cut != 36 {
 		t.Errorf("of 100 addresses %d are used, and %d cut", len(next.Addresses), next.Cut)
+	}
+}
+
+// TestLostTarget: a target of SRV records that loses its addresses has them for the grace, and is said.
+func TestLostTarget(t *testing.T) {
+	start, k := time.Unix(1e9, 0), Key{Host: "_web._tcp.example", SRV: true}
+	records := []dnsmessage.Resource{srv(k.Host, "a.example", 80, 1, 1), srv(k.Host, "b.example", 81, 1, 1),
+		srv(k.Host, "b.example", 82, 1, 1), a("a.example", "10.1.0.1", 60)}
+	s := newServer(t, nil)
+	c := clientOf(s)
+	b := a("b.example", "10.1.0.2", 60)
+	var e entry
+	for i, step := range []struct {
+		at    time.Duration
+		there bool
+		want  int
+		said  string
+		due   time.Duration
+	}{
+		{0, false, 1, "target b.example: does not exist (NXDOMAIN): has no address: it is left out", 30 * time.Second},
+		{time.Minute, true, 3, "", time.Minute},
+		{2 * time.Minute, false, 3, "target b.example: does not exist (NXDOMAIN): has no address: its last addresses are used until " +
+			start.Add(7*time.Minute).Local().Format("15:04"), 30 * time.Second},
+		{7*time.Minute - 10*time.Second, false, 3, "used until", 10 * time.Second},
+		{7 * time.Minute, false, 1, "left out", 30 * time.Second},
+		{8 * time.Minute, true, 3, "", time.Minute},
+	} {
+		s.set(zone(records...))
+		if step.there {
+			s.set(zone(append(slices.Clone(records), b)...))
+		}
+		r, err := c.resolve(t.Context(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := start.Add(step.at)
+		e, _ = e.after(r, err, now, policy)
+		said := strings.Join(e.Lost, "\n")
+		if len(e.Addresses) != step.want || !strings.Contains(said, step.said) || (said == "") != (step.said == "") ||
+			e.due.Sub(now) != step.due {
+			t.Errorf("step %d: %v, %q, due in %v; want %d, %q, %v", i, e.Addresses, said, e.due.Sub(now), step.want, step.said,
+				step.due)
+		}
+	}
+	_, problems := Resolve(table(t, `{ srv = "_web._tcp.example" }`), []int{0}, func(Key) (Known, bool) {
+		return Known{Addresses: e.Addresses, Lost: []string{"target x: is lost"}}, true
+	})
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "backend SRV _web._tcp.example: target x: is lost") {
+		t.Errorf("%q", problems)
+	}
+}
+
+// TestTargetName: what no host is called is not asked for, and said without its control characters.
+func TestTargetName(t *testing.T) {
+	k := Key{Host: "_web._tcp.example", SRV: true}
+	for what, records := range map[string][]dnsmessage.Resource{
+		"with another": {srv(k.Host, "x\x1b[2J.example", 80, 1, 1), srv(k.Host, "a.example", 80, 1, 1), a("a.example", "10.1.0.1", 60)},
+		"alone":        {srv(k.Host, "x\x1b[2J.example", 80, 1, 1)},
+	} {
+		s := newServer(t, zone(records...))
+		r, err := clientOf(s).resolve(t.Context(), k)
+		e, _ := entry{}.after(r, err, time.Now(), policy)
+		said := strings.Join(e.Lost, "\n") + e.Why
+		if !strings.Contains(said, `target "x\x1b[2j.example" is not a DNS name`) || strings.Contains(said, "\x1b") ||
+			s.count() != len(records)-len(e.Addresses) {
+			t.Errorf("%s: %q, %d questions", what, said, s.count())
+		}
+	}
+}
+
+// TestStale: an answer that is over while servers fail counts for a service, and a family, that has nothing else.
+func TestStale(t *testing.T) {
+	now := time.Now()
+	known := map[Key]Known{
+		{Host: "a.example"}: {Addresses: []sources.NameAddress{{Addr: netip.MustParseAddr("10.1.0.1")}}, Stale: true,
+			Why: "SERVFAIL", Good: now},
+		{Host: "b.example"}: {Addresses: []sources.NameAddress{{Addr: netip.MustParseAddr("10.1.0.2")}}, Why: "SERVFAIL",
+			Good: now, Until: now.Add(time.Hour)},
+		{Host: "c.example"}: {Why: "NXDOMAIN"},
+	}
+	for backends, want := range map[string]struct {
+		endpoints int
+		said      string
+	}{
+		`"a.example:80"`:                 {1, "a.example: SERVFAIL: the last good answer is used, of " + now.Format("2006-01-02 15:04") + ": the service has no other"},
+		`"a.example:80", "c.example:80"`: {1, "a.example: SERVFAIL: the last good answer is used, of"},
+		`"a.example:80", "10.1.0.9:80"`:  {1, "a.example: SERVFAIL: the last good answer, of " + now.Format("2006-01-02 15:04") + ", counts no longer: it stands for no endpoint"},
+		`"a.example:80", "b.example:80"`: {1, "a.example: SERVFAIL: the last good answer, of"},
+		`"b.example:80"`:                 {1, "b.example: SERVFAIL: the last good answer is used until " + now.Add(time.Hour).Format("15:04")},
+	} {
+		got, problems := Resolve(table(t, backends), []int{0}, func(k Key) (Known, bool) { return known[k], true })
+		if all := fmt.Sprint(problems); len(got.Services.At(0).Endpoints) != want.endpoints || !strings.Contains(all, want.said) {
+			t.Errorf("%s: %v, %s", backends, got.Services.At(0).Endpoints, all)
+		}
 	}
 }
 
@@ -410,7 +507,7 @@ func TestKeptIsChecked(t *testing.T) {
 	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
 	for text, want := range map[string]int{
 		`[{"name":"a.example","good":"` + at(-time.Minute) + `","addresses":[{"addr":"10.0.0.1"}]}]`:  1,
-		`[{"name":"a.example","good":"` + at(-2*time.Hour) + `","addresses":[{"addr":"10.0.0.1"}]}]`:  0,
+		`[{"name":"a.example","good":"` + at(-2*time.Hour) + `","addresses":[{"addr":"10.0.0.1"}]}]`:  1, // stale
 		`[{"name":"a.example","good":"` + at(time.Minute) + `","addresses":[{"addr":"10.0.0.1"}]}]`:   0,
 		`[{"name":"a\n.example","good":"` + at(0) + `","addresses":[{"addr":"10.0.0.1"}]}]`:           0,
 		`[{"name":"a.example","good":"` + at(0) + `","addresses":[{"addr":"2001:db8::1"}]}]`:          0,
@@ -419,7 +516,9 @@ func TestKeptIsChecked(t *testing.T) {
 	} {
 		n := 0
 		for _, e := range parseKept([]byte(text), now, policy) {
-			n += len(e.Addresses)
+			if n += len(e.Addresses); n > 0 && e.Stale != strings.Contains(text, at(-2*time.Hour)) {
+				t.Errorf("%s: stale is %t", text, e.Stale)
+			}
 		}
 		if n != want {
 			t.Errorf("%s: %d addresses, want %d", text, n, want)

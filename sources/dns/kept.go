@@ -46,7 +46,7 @@ type keptAddress struct {
 	Backup bool       `json:"backup,omitempty"`
 }
 
-// recall takes the answers of an earlier run that still count. A file that cannot be read has none.
+// recall takes the answers of an earlier run. A file that cannot be read has none.
 func (n *Names) recall() {
 	if n.kept.path == "" {
 		return
@@ -68,11 +68,10 @@ func parseKept(data []byte, now time.Time, p Policy) map[Key]*entry {
 	}
 	entries := map[Key]*entry{}
 	for _, a := range all {
-		if sources.CheckHost(a.Name) != nil || a.Good.After(now) || now.Sub(a.Good) >= p.Keep ||
-			len(a.Addresses) > sources.MostAddresses {
+		if sources.CheckHost(a.Name) != nil || a.Good.After(now) || len(a.Addresses) > sources.MostAddresses {
 			continue
 		}
-		e := &entry{good: a.Good}
+		e := &entry{Known: Known{Good: a.Good, Stale: now.Sub(a.Good) >= p.Keep}}
 		for _, at := range a.Addresses {
 			if at.Addr.IsValid() && at.Addr.Is4() != a.V6 && (at.Port != 0) == a.SRV {
 				e.Addresses = append(e.Addresses, sources.NameAddress{Addr: at.Addr, Port: at.Port, Weight: uint32(at.Weight),
@@ -93,7 +92,7 @@ func (n *Names) text() ([]byte, error) {
 		if len(e.Addresses) == 0 {
 			continue
 		}
-		a := keptAnswer{Name: k.Host, SRV: k.SRV, V6: k.V6, Good: e.good.UTC().Truncate(time.Second)}
+		a := keptAnswer{Name: k.Host, SRV: k.SRV, V6: k.V6, Good: e.Good.UTC().Truncate(time.Second)}
 		for _, at := range e.Addresses {
 			a.Addresses = append(a.Addresses, keptAddress{at.Addr, at.Port, uint16(at.Weight), at.Backup})
 		}

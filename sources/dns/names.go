@@ -114,7 +114,8 @@ func (n *Names) said(s *Source, lines []string) {
 }
 
 // want has names asked for, besides those that the Source wanted before: its last table is used until the new one is
-// complete. It returns when each has been asked for, or has an answer that was kept, after firstWait at the latest.
+// complete. It returns when each has been asked for, or has an answer that was kept and is not stale, after
+// firstWait at the latest.
 func (n *Names) want(ctx context.Context, s *Source, keys []Key, changed chan<- struct{}) {
 	n.mu.Lock()
 	u := n.users[s]
@@ -205,7 +206,7 @@ func (n *Names) allTried(keys []Key) (tried <-chan struct{}, all bool) {
 	defer n.mu.Unlock()
 	return n.tried, !slices.ContainsFunc(keys, func(k Key) bool {
 		e := n.entries[k]
-		return e != nil && !e.asked && len(e.Addresses) == 0
+		return e != nil && !e.asked && (len(e.Addresses) == 0 || e.Stale)
 	})
 }
 
