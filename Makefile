@@ -82,7 +82,7 @@ test-legacy: bin/legacy bin/svcproxy-former
 
 # test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
 # and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
-ENDURANCE    = ^(TestCrowdBlindsNobody|TestThereAndBackWithKubeProxy|TestKilledDuringALoad|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
+ENDURANCE    = ^(TestCrowdBlindsNobody|TestThereAndBackWithKubeProxy|TestOneServiceAtATime|TestKilledDuringALoad|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
 test-endurance: export SVCPROXY_ENDURANCE ?= 1000
 test-endurance: build guest apiserver bin/svcproxy-former
 	for mode in iptables userspace; do \

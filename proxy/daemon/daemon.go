@@ -237,9 +237,11 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	go d.keeper.Run(ctx)
 	d.current.Keep()
 	d.log.Info("starting", "version", d.version, "node", s.Node(), "config", s.File, "iptables", d.kernel.Tools())
+	resolve, end := context.WithCancel(ctx) // a run that fails ends before ctx
 	var resolving sync.WaitGroup
 	defer resolving.Wait()
-	resolving.Go(func() { named.dnsNames.Run(ctx) })
+	defer end()
+	resolving.Go(func() { named.dnsNames.Run(resolve) })
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
