@@ -112,8 +112,8 @@ func (v *visit) newNode(t *testing.T) node {
 	return node{l, p}
 }
 
-// settings are of both svcproxys that are to do the same.
-const settings = "hostnameOverride = \"n1\"\nnode.zone = \"a\"\n"
+// settings are of both svcproxys that are to do the same: files have another scheduler than objects otherwise.
+const settings = "ipvs.scheduler = \"wrr\"\nhostnameOverride = \"n1\"\nnode.zone = \"a\"\n"
 
 // fromAPI starts svcproxy on the API server alone, and waits for its first sync.
 func (n node) fromAPI(t *testing.T, v *visit, more string) {
