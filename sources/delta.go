@@ -12,6 +12,7 @@ type Delta struct {
 	// Moved: a service is of another source or file. Shifted: one is on another line. Services that only did that
 	// are not among Changes.
 	Moved, Shifted bool
+	Lists          bool // a list came, went or changed
 }
 
 // Change is a service that differs between two tables.
@@ -30,13 +31,14 @@ func (c Change) FullName() string { return c.Namespace + "/" + c.Name }
 
 // Compare returns what differs between two sorted tables. Tables that share their services do not.
 func Compare(before, now Table) Delta {
-	var d Delta
+	d := Delta{Lists: !slices.Equal(before.Lists, now.Lists)}
 	a, b := before.Services, now.Services
 	if a.Same(b) {
 		return d
 	}
-	if d, ok := now.knownSince(before); ok {
-		return d
+	if known, ok := now.knownSince(before); ok {
+		known.Lists = d.Lists
+		return known
 	}
 	d.Changes = slices.Grow(d.Changes, max(b.Len()-a.Len(), 0))
 	for i, j := 0, 0; i < a.Len() || j < b.Len(); {
@@ -83,7 +85,7 @@ func orderAt(a Services, i int, b Services, j int) int {
 }
 
 // Empty reports whether the tables are equal, but for Seen.
-func (d Delta) Empty() bool { return len(d.Changes) == 0 && !d.Moved && !d.Shifted }
+func (d Delta) Empty() bool { return len(d.Changes) == 0 && !d.Moved && !d.Shifted && !d.Lists }
 
 // OnlyEndpoints reports whether both tables have the same services and these differ in endpoints alone. The
 // indexes of each Change are equal then.
@@ -197,7 +199,7 @@ func sameService(a, b *Service) bool {
 		(a.Announce == nil) == (b.Announce == nil) && (a.Announce == nil || *a.Announce == *b.Announce) &&
 		(a.AnnounceMinHealthy == nil) == (b.AnnounceMinHealthy == nil) &&
 		(a.AnnounceMinHealthy == nil || *a.AnnounceMinHealthy == *b.AnnounceMinHealthy) &&
-		sameHealthCheck(a.HealthCheck, b.HealthCheck) &&
+		sameHealthCheck(a.HealthCheck, b.HealthCheck) && sameClients(a.Clients, b.Clients) &&
 		equal(a.ClusterIPs, b.ClusterIPs) && equal(a.ExternalIPs, b.ExternalIPs) &&
 		equal(a.LoadBalancerIPs, b.LoadBalancerIPs) &&
 		equal(a.SourceRanges, b.SourceRanges) && equal(a.Ports, b.Ports) && equal(a.Withheld, b.Withheld) &&
@@ -205,6 +207,12 @@ func sameService(a, b *Service) bool {
 }
 
 func sameHealthCheck(a, b *HealthCheck) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func sameClients(a, b *Clients) bool {
+	return a == b || a != nil && b != nil && equal(a.Allow, b.Allow) && equal(a.Deny, b.Deny) &&
+		equal(a.AllowLists, b.AllowLists) && equal(a.DenyLists, b.DenyLists) && a.Rate == b.Rate && a.Burst == b.Burst &&
+		a.Connections == b.Connections && a.PerClient == b.PerClient && a.Reject == b.Reject && a.Closed == b.Closed
+}
 
 func sameEndpoints(a, b []Endpoint) bool {
 	return identical(a, b) || slices.EqualFunc(a, b, sameEndpoint)

@@ -16,7 +16,19 @@ import (
 // Merge changes no argument. The merged table may share its services with an argument.
 func Merge(host HostFacts, tables ...Table) (merged Table, problems []Problem) {
 	found := judged(host, nil, host.serving, tables)
-	return found.apply(tables), found.problems
+	merged = found.apply(tables)
+	merged.Lists = listsOf(tables)
+	return merged, found.problems
+}
+
+// listsOf returns the lists of tables. Those of one source alone have some.
+func listsOf(tables []Table) Lists {
+	for _, t := range tables {
+		if len(t.Lists) > 0 {
+			return t.Lists
+		}
+	}
+	return nil
 }
 
 // Join makes one table of several without deciding contests. Of services with the same name, that of the earlier table

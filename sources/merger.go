@@ -88,10 +88,13 @@ func (m *Merger) Merge(host HostFacts, missing []string, tables ...Table) Merged
 	now.Awaits, now.Displaced = m.found.awaits, m.found.displaced
 	if decide {
 		now.Table = m.found.apply(tables)
+		now.Table.Lists = listsOf(tables)
 		now.Delta = Compare(m.merged, now.Table)
 	} else {
 		now.Table = m.again(tables)
+		now.Table.Lists = listsOf(tables)
 		now.Delta = m.found.delta(deltas, tables, now.Table)
+		now.Delta.Lists = !slices.Equal(m.merged.Lists, now.Table.Lists)
 		now.Delta.Shifted = slices.ContainsFunc(deltas, func(d Delta) bool { return d.Shifted })
 		if more {
 			m.vips, m.ports = nil, nil

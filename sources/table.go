@@ -13,6 +13,7 @@ import (
 // namespace and name. Nothing changes it after it was emitted.
 type Table struct {
 	Services Services
+	Lists    Lists // those of the files; services of any source may name them
 	// Seen is when the source noticed the oldest change in the table: the time of the event, before reading and
 	// parsing. It is zero if there was no event, as for a first table or a periodic reading.
 	Seen time.Time
@@ -117,6 +118,8 @@ type Service struct {
 	AnnounceMinHealthy       *int           // endpoints that are no backups, for its VIPs; nil = as the node has it
 	// nil = its endpoints are not checked. Services may share one: it never changes
 	HealthCheck *HealthCheck
+	// nil = all clients, without a limit. Services may share one: it never changes
+	Clients *Clients
 
 	Endpoints []Endpoint // sorted by address
 	Names     []Name     // further endpoints by their DNS names, in the order given

@@ -53,7 +53,7 @@ func (d departures) keep(
 		k.keep(d.last.Services.At(i), m.Table)
 	}
 	maps.DeleteFunc(next.withdrawn, func(a netip.Addr, _ withdrawal) bool { return !k.found[a] })
-	next.last = sources.Table{Services: sources.ServicesOf(k.next...), Seen: m.Seen}
+	next.last = sources.Table{Services: sources.ServicesOf(k.next...), Lists: m.Lists, Seen: m.Seen}
 	next.last.Sort()
 	return d.changed(m, next)
 }

@@ -74,11 +74,11 @@ func (f *Frontends) Same(last *Frontends) bool {
 const fewServices = 8
 
 // with returns the Frontends of t, or nil if t differs in more than the
-// endpoints of a few services.
+// endpoints of a few services. A list of clients is more.
 func (f *Frontends) with(t sources.Merged) *Frontends {
 	changed := t.Delta.Changes
 	more := func(c sources.Change) bool { return c.Service } // than endpoints
-	if len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, more) {
+	if t.Delta.Lists || len(changed) > t.Services.Len()/fewServices || slices.ContainsFunc(changed, more) {
 		return nil
 	}
 	now := *f

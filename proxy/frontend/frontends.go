@@ -111,6 +111,12 @@ type list struct {
 // Service returns the service of a front.
 func (f *Frontends) Service(x *Front) *sources.Service { return f.Table.Services.At(int(x.Service)) }
 
+// Clients says who may use a front, and how fast; nil = everyone.
+func (f *Frontends) Clients(x *Front) *sources.Clients { return f.Service(x).Clients }
+
+// Lists are the lists that Clients name.
+func (f *Frontends) Lists() sources.Lists { return f.Table.Lists }
+
 // Scheduler returns the scheduler that distributes a front's connections: the
 // service's own, or the default.
 func (f *Frontends) Scheduler(x *Front) string { return f.Config.scheduler(f.Service(x)) }

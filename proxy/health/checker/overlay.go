@@ -70,6 +70,7 @@ func (c *Checker) Overlay(m sources.Merged, have *kernel.Observed) (out sources.
 	changed := o.known.Verdicts.Apply(events)
 	o.known.Overrides = orders
 	result := o.cache.Overlay(o.table, o.known, changed, time.Now())
+	result.Table.Lists = m.Lists // they may be newer than the services
 	m.Delta = o.delta(m.Delta, result.Table)
 	m.Table = result.Table
 	c.mu.Lock()
