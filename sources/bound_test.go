@@ -71,6 +71,16 @@ func TestNewcomersAndGrowthPushNobodyOut(t *testing.T) {
 	merge(&m, together(newcomer, grown, sized("large", 2, 1, 1)), "a", "large", "web")
 }
 
+// A service that is left out for want of room takes nothing from one that is served.
+func TestNoRoomNoClaim(t *testing.T) {
+	large, small := sized("a", 1, 900, 1000), sized("b", 1, 1, 1)
+	filler := sized("c", 2, 400, 1000)
+	merged, problems := sources.Merge(sources.HostFacts{}, together(large, small, filler))
+	if got := names(merged); !slices.Equal(got, []string{"b", "c"}) || len(problems) != 1 {
+		t.Errorf("served are %v: %v", got, problems)
+	}
+}
+
 // A problem names the service, its file, its product, the sum, the limit, and what would be right.
 func TestProblemOfTooMuchTogether(t *testing.T) {
 	_, problems := sources.Merge(sources.HostFacts{}, together(sized("b", 1, 600, 1000), sized("c", 2, 700, 1000)))

@@ -17,6 +17,7 @@ type contest struct {
 	claims   map[Claim]want   // the first service that makes each
 	rivals   map[Claim][]want // all services that make a claim, if there are several
 	held     []Holding        // who gets the claims of rivals
+	full     bool             // there is no room for some services
 }
 
 // contender is a service and what it does not get.
@@ -57,6 +58,7 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 		}
 	}
 	c.names()
+	c.room(tables)
 	c.claims = make(map[Claim]want, n)
 	c.rivals = map[Claim][]want{}
 	for i := range c.services {
@@ -89,6 +91,28 @@ func (c *contest) names() {
 			first[name] = i
 		}
 		loser.out = fmt.Sprintf("the name is taken by %s", owner(winner.Service))
+	}
+}
+
+// room leaves out the services for which the node has no room, so that they take no claim from one that is served.
+func (c *contest) room(tables []Table) {
+	left := map[place]outcome{}
+	for i := range c.services {
+		if s := &c.services[i]; s.out != "" {
+			left[s.at] = outcome{out: true}
+		}
+	}
+	excess := map[place]string{}
+	for _, x := range bound(c.host.most(), c.before, left, tables) {
+		excess[x.at] = x.why
+	}
+	if c.full = len(excess) > 0; !c.full {
+		return
+	}
+	for i := range c.services {
+		if s := &c.services[i]; s.out == "" {
+			s.out = excess[s.at]
+		}
 	}
 }
 
@@ -164,12 +188,13 @@ func (c *contest) each(f func(s *contender, i int)) {
 }
 
 // bound calls f with the VIPs that will be bound on this node for a service: those that are not addresses of it
-// already. If the node's addresses are not known, external IPs are omitted, because they may be such addresses.
+// already, and not its gateway. If the node's addresses are not known, external IPs are omitted, because they may be
+// such addresses.
 func (c *contest) bound(s *Service, f func(netip.Addr, rank)) {
 	known := len(c.host.Addrs) > 0
 	for kind, a := range s.VIPs {
 		switch {
-		case known && c.host.owns(a):
+		case known && c.host.owns(a), c.host.cutOff(a):
 		case !known && (kind == KindExternalIP || kind == KindLoadBalancerIP && slices.Contains(s.ExternalIPs, a)):
 		default:
 			f(a, kind.rank())

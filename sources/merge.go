@@ -83,6 +83,8 @@ func judged(host HostFacts, before seniority, served func(Claim) bool, tables []
 	v := verdict{of: map[place]outcome{}}
 	if some := filled(tables); len(some) != 1 || !some[0].isUncontested() || some[0].externalEndpoint() {
 		v.take(judge(host, before, tables...))
+	} else {
+		v.bound(host, before, tables)
 	}
 	if len(host.Gateways) > 0 {
 		v.gateways(host, tables)
@@ -90,7 +92,6 @@ func judged(host HostFacts, before seniority, served func(Claim) bool, tables []
 	if host.onlyMasquerades() || host.MasqueradeMark != 0 {
 		v.marks(host, tables)
 	}
-	v.bound(host, before, tables)
 	v.listeners(host, served, tables)
 	v.report(tables)
 	return v
@@ -98,7 +99,7 @@ func judged(host HostFacts, before seniority, served func(Claim) bool, tables []
 
 // take takes over the result of a contest.
 func (v *verdict) take(c *contest) {
-	v.held = c.held
+	v.held, v.full = c.held, c.full
 	for i := range c.services {
 		switch s := &c.services[i]; {
 		case s.out != "":

@@ -105,8 +105,19 @@ func hosts() *rapid.Generator[sources.HostFacts] {
 		for _, i := range rapid.SliceOfN(rapid.IntRange(0, 9), 0, 1).Draw(t, "gateway") {
 			host.Gateways = append(host.Gateways, addr(i))
 		}
+		for _, port := range rapid.SliceOfN(rapid.Uint16Range(80, 83), 0, 2).Draw(t, "listeners") {
+			host.Listeners = append(host.Listeners, listener(t, port))
+		}
+		for _, port := range rapid.SliceOfN(rapid.Uint16Range(82, 83), 0, 1).Draw(t, "own ports") {
+			host.Own = append(host.Own, listener(t, port))
+		}
 		return host
 	})
+}
+
+func listener(t *rapid.T, port uint16) sources.Listener {
+	at := rapid.SampledFrom([]netip.Addr{netip.IPv4Unspecified(), addr(1)}).Draw(t, "at")
+	return sources.Listener{Addr: at, Port: port, Protocol: sources.TCP, Program: "program"}
 }
 
 // apart checks what is not withheld: no claim is that of two services, no bound address is an endpoint or the gateway.

@@ -104,7 +104,7 @@ func (m *Merger) Merge(host HostFacts, missing []string, tables ...Table) Merged
 	now.Doubts = few(slices.Concat(m.doubts.update(host, now.Table, now.Delta), m.found.doubts))
 	m.merged, m.host, m.tables, m.ran = now.Table, host, slices.Clone(tables), true
 	if !now.Keeps {
-		m.last = served{now.Table}
+		m.last = served{now.Table, m.found.held}
 	}
 	return now
 }
@@ -211,8 +211,12 @@ func (v *verdict) delta(deltas []Delta, tables []Table, merged Table) Delta {
 // Incumbents are the services of the last merged table, and the holders of contested claims.
 func (m *Merger) Incumbents() Incumbents { return incumbents(m.merged, m.found.held) }
 
-// served answers what was served before from the last merged table.
-type served struct{ Table }
+// served answers what was served before from the last merged table. It also knows who won the contests of that merge: a
+// claim that the node cannot serve stays with its winner, or it would be another's at the next merge.
+type served struct {
+	Table
+	held []Holding
+}
 
 func (t served) served(s *Service) bool {
 	i, ok := t.Index(s.Namespace, s.Name)
@@ -226,7 +230,7 @@ func (t served) grown(s *Service) bool {
 
 // holders searches all services. That costs as much as a merge, so it is only called if there are rivals.
 func (t served) holders(rivals map[Claim][]want) map[Holding]bool {
-	held := make(map[Holding]bool, len(rivals))
+	held := Incumbents{Held: t.held}.holders(rivals)
 	for i := range t.Services.Len() {
 		s := t.Services.At(i)
 		if !s.Type.Serves() {

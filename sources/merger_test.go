@@ -254,6 +254,50 @@ func TestGatewayIsLeftOutAlone(t *testing.T) {
 	}
 }
 
+// A VIP that is the default gateway is never bound, so it takes no endpoint from another service, whichever came first.
+func TestGatewayTakesNoEndpoint(t *testing.T) {
+	at := func(name string, line, vip, endpoint int) sources.Service {
+		return sources.Service{
+			Namespace: "default", Name: name, Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(vip)},
+			Ports:     []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+			Endpoints: []sources.Endpoint{{Addr: addr(endpoint)}}, Origin: sources.Origin{Source: "file", File: "a", Line: line},
+		}
+	}
+	old, newcomer := at("old", 2, 5, 7), at("new", 1, 1, 5)
+	host := sources.HostFacts{Addrs: []netip.Addr{addr(9)}, Gateways: []netip.Addr{addr(5)}}
+	var m sources.Merger
+	m.Merge(host, nil, together(old))
+	for range 2 {
+		_, problems := split(m.Merge(host, nil, together(newcomer, old), sources.Table{}))
+		want := "a:2: old: left out: VIP 10.0.0.5 is this node's default gateway: bound here it would cut the node off"
+		if len(problems) != 1 || problems[0].Error() != want {
+			t.Errorf("%v, want %s", problems, want)
+		}
+	}
+}
+
+// A claim that the node cannot serve stays with who won it, whatever else changes.
+func TestWithheldClaimStaysWithItsWinner(t *testing.T) {
+	at := func(name string, line int) sources.Service {
+		return sources.Service{
+			Namespace: "default", Name: name, Type: sources.ClusterIP, ExternalIPs: []netip.Addr{addr(9)},
+			Ports:  []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+			Origin: sources.Origin{Source: "file", File: "a", Line: line},
+		}
+	}
+	old, newcomer := at("old", 2), at("new", 1)
+	host := sources.HostFacts{Addrs: []netip.Addr{addr(9)}, Own: []sources.Listener{{
+		Addr: addr(9), Port: 80, Protocol: sources.TCP, Program: "metrics",
+	}}}
+	var m sources.Merger
+	m.Merge(host, nil, together(old))
+	_, first := split(m.Merge(host, nil, together(newcomer, old)))
+	_, second := split(m.Merge(host, nil, together(newcomer, old), sources.Table{}))
+	if len(first) != 2 || !reflect.DeepEqual(first, second) {
+		t.Errorf("%v, then %v", first, second)
+	}
+}
+
 func written(t *testing.T, in sources.Incumbents) sources.Incumbents {
 	t.Helper()
 	read, err := sources.ParseIncumbents(in.String())
