@@ -16,7 +16,7 @@ import (
 var packages = []string{
 	"qemu-system-x86", "kmod", "xz-utils",
 	"ipvsadm", "ipset", "iptables", "nftables", "conntrack", "iproute2", "iputils-ping", "procps", "curl", "busybox", "strace", "openssl",
-	"etcd-server", "prometheus", "chromium", "keepalived", "bird2", "frr", "knot",
+	"etcd-server", "prometheus", "chromium", "keepalived", "bird2", "frr", "knot", "ansible-core", "ansible-lint",
 	// For the packages: a root with systemd to install them in, and what reads them.
 	"mmdebstrap", "rpm", "lintian", "rpmlint", "mandoc", "zsh", "fish", "bash-completion",
 }
