@@ -244,13 +244,12 @@ var (
 		{name: "haproxy", by: "haproxy", run: (*bench).haproxy, outside: true, clock: "wall"},
 		{name: "lean", by: "svcproxy", run: (*bench).lean, outside: true, clock: "instructions"},
 	}
-	singles = append(churnScenarios(), []scenario{
+	singles = slices.Concat(churnScenarios(), packetScenarios(), []scenario{
 		{name: "flows", by: "svcproxy", run: (*bench).flows, clock: "instructions"},
 		{name: "path", run: (*bench).path, outside: true, only: kernel.IPv4},
-		{name: "packets", run: (*bench).packets, outside: true, only: kernel.IPv4, clock: "instructions"},
 		{name: "boot", by: "svcproxy", run: (*bench).boots, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "big", by: "svcproxy", run: (*bench).big, only: kernel.IPv4, clock: "wall"},
 		{name: "soak", by: "svcproxy", run: (*bench).soak, outside: true, only: kernel.IPv4, clock: "wall"},
 		{name: "startup", by: "svcproxy", run: (*bench).startup, outside: true, only: kernel.IPv4},
-	}...)
+	})
 )

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -20,18 +22,19 @@ const (
 	packetBatch = 20
 )
 
-// packetSizes are the numbers of services of one endpoint. A way with a rule for each service takes minutes to load more
-// than mostLinear.
-var packetSizes = []int{100, 5000, 20000}
+// packetSizes are the numbers of services of one endpoint. A way with a rule for each service takes minutes to load
+// more than mostLinear.
+var packetSizes = []int{100, 1000, 5000, 20000}
 
 const mostLinear = 5000
 
 // A packetWay is what is between the client and the backend.
 type packetWay struct {
-	by      string
-	config  string // svcproxy's; a node with "" only forwards
-	linear  bool   // it has a rule for each service
-	backend string // of iptables, "" if any will do
+	by       string
+	config   string // svcproxy's; a node with "" only forwards
+	linear   bool   // it has a rule for each service
+	backend  string // of iptables, "" if any will do
+	offloads bool   // a flowtable has the flows that were answered
 	// serve is used instead of svcproxy, if it is not nil.
 	serve func(*pass, *lab.Lab, *task) (stop func(), err error)
 }
@@ -44,26 +47,39 @@ var packetWays = []packetWay{
 	{by: byNFTRules, config: pathConfig + withNFTRules},
 	{by: byNFT, config: nftMode},
 	{by: byNFT + ", SNAT", config: nftMode + snat},
+	{by: byNFT + ", flowtable", config: nftMode + flowtable, offloads: true},
+	{by: byNFT + ", SNAT, flowtable", config: nftMode + snat + flowtable, offloads: true},
 	{by: byRules("nft"), config: "mode = \"iptables\"", linear: true, backend: "nft"},
 	{by: byRules("legacy"), config: "mode = \"iptables\"", linear: true, backend: "legacy"},
 	{by: "kube-proxy, nftables", linear: true, serve: (*pass).serveByKubeProxy},
 }
 
+const flowtable = "nftables.flowtable = true\n"
+
 // balances reports whether there is something between the client and the backend.
 func (w packetWay) balances() bool { return w.config != "" || w.serve != nil }
 
-// packets counts what a packet of UDP costs on its way through a node: the first one of a flow, and later ones.
-func (b *bench) packets(p *pass) error {
+// packetScenarios count what a packet of UDP costs on its way through a node: the first one of a flow, and later ones.
+func packetScenarios() (all []scenario) {
+	for _, w := range packetWays {
+		all = append(all, scenario{name: "packets", by: w.by, outside: true, only: kernel.IPv4, clock: "instructions",
+			run: func(_ *bench, p *pass) error { return p.packets(w) }})
+	}
+	return all
+}
+
+func (p *pass) packets(w packetWay) error {
+	if p.counting {
+		return nil // these rows have nothing but instructions
+	}
 	for _, n := range packetSizes {
-		for _, w := range packetWays {
-			if !w.balances() && n != packetSizes[0] || w.linear && n > mostLinear {
-				continue
-			}
-			if err := p.packetsBy(w, n); err != nil {
-				return fmt.Errorf("%s, %d services: %w", w.by, n, err)
-			}
-			settle()
+		if !w.balances() && n != packetSizes[0] || w.linear && n > mostLinear {
+			continue
 		}
+		if err := p.packetsBy(w, n); err != nil {
+			return fmt.Errorf("%s, %d services: %w", w.by, n, err)
+		}
+		settle()
 	}
 	return nil
 }
@@ -89,11 +105,13 @@ func (p *pass) packetsBy(w packetWay, services int) error {
 			return err
 		}
 	}
-	if err := l.Backends[0].Do(func() error { return discard(8081) }); err != nil {
+	var end sink
+	if err := l.Backends[0].Do(func() (err error) { end, err = newSink(8081); return err }); err != nil {
 		return err
 	}
+	defer end.close()
 	settle()
-	return l.Client.Do(func() error { return p.sendFlows(w.by, services, to) })
+	return p.sendFlows(w, l, services, to, end)
 }
 
 // bySvcproxy begins svcproxy with the services of a task over UDP.
@@ -110,25 +128,71 @@ func (w packetWay) bySvcproxy(p *pass, l *lab.Lab, t *task) (stop func(), err er
 	return stop, err
 }
 
-// discard opens a port of the backend at which the kernel drops everything: nobody reads, and no error is sent.
-func discard(port int) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+// A sink is a socket of the backend. The kernel drops what comes there, and sends no error, but while flows are
+// answered.
+type sink int
+
+func newSink(port int) (sink, error) {
+	fd, err := socket()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	all := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
-	return errors.Join(
-		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &all[0]}),
-		unix.Bind(fd, &unix.SockaddrInet4{Port: port}))
+	s := sink(fd)
+	if err := errors.Join(s.drop(), unix.Bind(fd, &unix.SockaddrInet4{Port: port})); err != nil {
+		return 0, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
-// sendFlows measures the packets of flows, each from a port of its own.
-func (p *pass) sendFlows(by string, services int, to netip.AddrPort) error {
+func (s sink) close() error { return unix.Close(int(s)) }
+
+func (s sink) drop() error {
+	all := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
+	program := &unix.SockFprog{Len: 1, Filter: &all[0]}
+	return unix.SetsockoptSockFprog(int(s), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, program)
+}
+
+// answer sends a packet on each flow that the backend answers: connections are established then, and a flowtable takes
+// them.
+func (s sink) answer(flows []int) error {
+	if err := unix.SetsockoptInt(int(s), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil {
+		return err
+	}
+	var b [16]byte
+	for _, fd := range flows {
+		if _, err := unix.Write(fd, b[:]); err != nil {
+			return err
+		}
+		_, from, err := unix.Recvfrom(int(s), b[:], 0)
+		if err == nil {
+			err = unix.Sendto(int(s), b[:], 0, from)
+		}
+		if err == nil {
+			_, err = unix.Read(fd, b[:])
+		}
+		if err != nil {
+			return fmt.Errorf("a flow is not answered: %w", err)
+		}
+	}
+	return s.drop()
+}
+
+// socket returns a socket of UDP that waits for no packet longer than some seconds.
+func socket() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10})
+	}
+	return fd, err
+}
+
+// sendFlows measures the packets of flows, each from a port of its own. Later packets are of flows that were answered.
+func (p *pass) sendFlows(w packetWay, l *lab.Lab, services int, to netip.AddrPort, end sink) error {
 	address := &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}
 	flows := make([]int, 1+packetFlows) // the first one is for what only the first of all packets costs
 	for i := range flows {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
+		var fd int
+		if err := l.Client.Do(func() (err error) { fd, err = socket(); return err }); err != nil {
 			return err
 		}
 		defer unix.Close(fd)
@@ -140,30 +204,42 @@ func (p *pass) sendFlows(by string, services int, to netip.AddrPort) error {
 	if _, err := batches(flows[:1], packetLater); err != nil {
 		return err
 	}
-	for _, row := range []struct {
-		name  string
-		times int
-	}{{"first packet", 1}, {"later packet", packetLater}} {
-		each, err := batches(flows[1:], row.times)
+	measure := func(name string, times int) error {
+		each, err := batches(flows[1:], times)
 		if err != nil {
 			return err
 		}
-		x := p.sample(fmt.Sprintf("%s, of %d services", row.name, services), by)
+		x := p.sample(fmt.Sprintf("%s, of %d services", name, services), w.by)
 		x.Nanos = each.Nanoseconds()
 		p.samples = append(p.samples, x)
+		return nil
 	}
-	return nil
+	if err := measure("first packet", 1); err != nil {
+		return err
+	}
+	if err := end.answer(flows); err != nil {
+		return err
+	}
+	if w.offloads {
+		tracked, err := l.Node.Run("cat", "/proc/net/nf_conntrack")
+		if n := strings.Count(tracked, "[OFFLOAD]"); err != nil || n < len(flows) {
+			return fmt.Errorf("the flowtable has %d of %d flows: %w", n, len(flows), err)
+		}
+	}
+	settle()
+	return measure("later packet", packetLater)
 }
 
-// batches sends a packet on each flow, so many times. It returns what a packet takes: the tenth percentile over batches, since
-// ticks and this program's own threads disturb some.
+// batches sends a packet on each flow, so many times. It returns what a packet takes: the tenth percentile over
+// batches, since ticks and this program's own threads disturb some.
 func batches(flows []int, times int) (time.Duration, error) {
 	var took []time.Duration
+	data := []byte("packet")
 	for range times {
 		for batch := range slices.Chunk(flows, packetBatch) {
 			began := time.Now()
 			for _, fd := range batch {
-				if _, err := unix.Write(fd, []byte("packet")); err != nil {
+				if err := write(fd, data); err != 0 {
 					return 0, err
 				}
 			}
@@ -172,4 +248,10 @@ func batches(flows []int, times int) (time.Duration, error) {
 	}
 	slices.Sort(took)
 	return took[len(took)/10], nil
+}
+
+// write is a raw system call. Others would keep Go's monitor thread awake, which costs a batch a fifth more.
+func write(fd int, data []byte) unix.Errno {
+	_, _, err := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&data[0])), uintptr(len(data)))
+	return err
 }
