@@ -275,7 +275,13 @@ func (c *checkCommand) objects(s daemon.Setup, facts sources.HostFacts, name str
 			Problems: []sources.Problem{{Message: err.Error(), Denied: errors.Is(err, fs.ErrPermission)}}}
 	}
 	objects, problems := manifest.Decode(name, content.Data)
+	objects.Proxy = s.Config.APIServer.ProxyName
 	table, left := manifest.Table(objects, s.Node())
+	for i := range objects.Services {
+		if m := &objects.Services[i].Metadata; !m.Labels.Of(objects.Proxy) {
+			c.warn(fmt.Sprintf("%s: Service %s/%s: %s", m.Origin, m.Namespace, m.Name, manifest.NotOf(objects.Proxy)))
+		}
+	}
 	c.doubts(facts, table, content.Problems(objects.Ignored)...)
 	if objects.Empty() && len(problems) == 0 {
 		problems = []sources.Problem{{Message: name + ": no Service, EndpointSlice or Node in it, so nothing of it is used"}}

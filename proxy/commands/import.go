@@ -153,6 +153,9 @@ func (c *importCommand) read(ctx context.Context, args []string) (convert.Result
 			return convert.Result{}, cli.Errorf(cli.Config, "say its format with --from", "%s: cannot tell what it is", f.Name)
 		}
 	}
+	if s, err := c.load(); err == nil && format == convert.Kubernetes {
+		f.Proxy = s.Config.APIServer.ProxyName
+	}
 	c.takeover.from = format
 	r, err := convert.Read(format, f, include{guarded: true, in: c.In}.open)
 	if err != nil {

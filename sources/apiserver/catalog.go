@@ -273,7 +273,7 @@ func (c *catalog) look(withNode bool) news {
 	n.changes = make([]change, 0, len(c.changed))
 	for changed := range c.changed {
 		s, there := c.services[changed]
-		there = there && c.ours(s.Metadata.Labels)
+		there = there && s.Metadata.Labels.Of(c.proxy)
 		// A clone, because the catalog changes its own in place.
 		n.changes = append(n.changes, change{changed, s, there, slices.Clone(c.parts[changed])})
 	}
@@ -283,14 +283,6 @@ func (c *catalog) look(withNode bool) news {
 	return n
 }
 
-// ours reports whether a Service with these labels is this proxy's.
-func (c *catalog) ours(l manifest.Labels) bool {
-	if c.proxy == "" {
-		return l.ProxyName == nil
-	}
-	return l.ProxyName != nil && *l.ProxyName == c.proxy
-}
-
 // oursOf returns those of some Services that are this proxy's.
 func (c *catalog) oursOf(all map[name]manifest.Service) map[name]manifest.Service {
 	if c.proxy == "" {
@@ -298,7 +290,7 @@ func (c *catalog) oursOf(all map[name]manifest.Service) map[name]manifest.Servic
 	}
 	ours := map[name]manifest.Service{}
 	for n, s := range all {
-		if c.ours(s.Metadata.Labels) {
+		if s.Metadata.Labels.Of(c.proxy) {
 			ours[n] = s
 		}
 	}
@@ -310,7 +302,7 @@ func (c *catalog) others() (count int, first []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, s := range c.services {
-		if c.ours(s.Metadata.Labels) {
+		if s.Metadata.Labels.Of(c.proxy) {
 			continue
 		}
 		count++

@@ -39,7 +39,7 @@ func (c *catalog) service(s *corev1.Service) manifest.Service {
 	if name, ok := s.Labels[manifest.ProxyNameLabel]; ok {
 		meta.Labels.ProxyName = &name
 	}
-	if !c.ours(meta.Labels) {
+	if !meta.Labels.Of(c.proxy) {
 		return manifest.Service{Metadata: meta}
 	}
 	out := manifest.Service{Metadata: meta, Spec: manifest.ServiceSpec{

@@ -80,6 +80,7 @@ type File struct {
 	Data     []byte
 	Dir      string // the absolute directory, which ${_PWD} is for keepalived; "" = that of Name
 	Err      error  // of a file that is included: why it cannot be read
+	Proxy    string // whose Kubernetes objects are read: sources.apiserver.proxyName
 	Instance string // what ${_INSTANCE} is for keepalived; "" if that is not known
 }
 

@@ -22,6 +22,7 @@ func readKubernetes(f File) (Result, error) {
 		}
 		return Result{}, errors.Join(all...)
 	}
+	objects.Proxy = f.Proxy
 	t, problems := manifest.Table(objects, "")
 	r := Result{Notes: otherKinds(f), Words: file.KubernetesWords}
 	for _, p := range problems {
@@ -59,12 +60,12 @@ func readKubernetes(f File) (Result, error) {
 		sliced[e.Metadata.Namespace+"/"+e.Metadata.Labels.ServiceName] = true
 	}
 	for i := range objects.Services {
-		if s := &objects.Services[i]; !s.Ours() || served[s.Metadata.Origin] {
-			r.Notes = append(r.Notes, ofService(s, sliced)...)
+		if s := &objects.Services[i]; !s.Ours(f.Proxy) || served[s.Metadata.Origin] {
+			r.Notes = append(r.Notes, ofService(s, f.Proxy, sliced)...)
 		}
 	}
 	for i := range objects.Slices {
-		r.Notes = append(r.Notes, ofSlice(&objects.Slices[i])...)
+		r.Notes = append(r.Notes, ofSlice(&objects.Slices[i], f.Proxy)...)
 	}
 	return certified(r), nil
 }
@@ -92,7 +93,7 @@ func hints(s sources.Service) map[netip.Addr][]string {
 }
 
 // ofService notes what of a Service is not served.
-func ofService(s *manifest.Service, sliced map[string]bool) []Note {
+func ofService(s *manifest.Service, proxy string, sliced map[string]bool) []Note {
 	var notes []Note
 	full := sources.Service{Namespace: s.Metadata.Namespace, Name: s.Metadata.Name}.FullName()
 	note := func(format string, args ...any) {
@@ -104,8 +105,8 @@ func ofService(s *manifest.Service, sliced map[string]bool) []Note {
 		cluster = []string{spec.ClusterIP}
 	}
 	switch {
-	case s.Metadata.Labels.ProxyName != nil:
-		note("Service %s: its label service.kubernetes.io/service-proxy-name gives it to another proxy", full)
+	case !s.Metadata.Labels.Of(proxy):
+		note("Service %s: %s", full, manifest.NotOf(proxy))
 		return notes
 	case s.Metadata.Labels.Headless != nil:
 		note("Service %s: its label service.kubernetes.io/headless leaves it to name servers", full)
@@ -140,13 +141,13 @@ func otherFamily(text string, cluster []string) bool {
 }
 
 // ofSlice notes why nothing of an EndpointSlice is served.
-func ofSlice(e *manifest.EndpointSlice) []Note {
+func ofSlice(e *manifest.EndpointSlice, proxy string) []Note {
 	l, why := e.Metadata.Labels, ""
 	switch {
 	case l.ServiceName == "":
 		why = "it has no label kubernetes.io/service-name"
-	case l.ProxyName != nil:
-		why = "its label service.kubernetes.io/service-proxy-name gives it to another proxy"
+	case l.ProxyName != nil && !l.Of(proxy):
+		why = manifest.NotOf(proxy)
 	case l.Headless != nil:
 		why = "its label service.kubernetes.io/headless leaves it to name servers"
 	case e.AddressType != "IPv4" && e.AddressType != "IPv6":

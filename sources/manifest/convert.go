@@ -42,16 +42,16 @@ func Convert(s Service, parts []*EndpointSlice, node string) (out sources.Servic
 	return c.service, c.problems, true
 }
 
-// Ours reports whether this proxy must serve a service.
-func (s Service) Ours() bool {
-	l := s.Metadata.Labels
-	return l.ProxyName == nil && l.Headless == nil
+// Ours reports whether the proxy of this name must serve a service; "" = the proxy of those without a name.
+func (s Service) Ours(proxy string) bool {
+	return s.Metadata.Labels.Of(proxy) && s.Metadata.Labels.Headless == nil
 }
 
-// Ours reports whether this proxy must use a slice and whether the slice names its service.
-func (e EndpointSlice) Ours() bool {
+// Ours reports whether the proxy of this name must use a slice, and the slice names its service. A slice that a person
+// made for a Service with a proxy's name may lack that label.
+func (e EndpointSlice) Ours(proxy string) bool {
 	l := e.Metadata.Labels
-	return l.ServiceName != "" && l.ProxyName == nil && l.Headless == nil
+	return l.ServiceName != "" && l.Headless == nil && (l.Of(proxy) || proxy != "" && l.ProxyName == nil)
 }
 
 // OtherFamily is why an address of a service is left out, here as by kube-proxy.

@@ -19,6 +19,7 @@ type Objects struct {
 	Slices   []EndpointSlice
 	Nodes    []NodeObject
 	Ignored  []sources.Problem // the objects of other kinds
+	Proxy    string            // who reads them: see Service.Ours
 }
 
 // Empty reports whether there is no object that is used here.

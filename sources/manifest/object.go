@@ -8,7 +8,11 @@
 // sense (sources.Validate) and which of its endpoints are used (proxy/frontend).
 package manifest
 
-import "github.com/svcproxy/svcproxy/sources"
+import (
+	"fmt"
+
+	"github.com/svcproxy/svcproxy/sources"
+)
 
 // Metadata is what is used of an object's metadata.
 type Metadata struct {
@@ -31,6 +35,22 @@ type Labels struct {
 	Zone        string  `yaml:"topology.kubernetes.io/zone"`
 	ProxyName   *string `yaml:"service.kubernetes.io/service-proxy-name"`
 	Headless    *string `yaml:"service.kubernetes.io/headless"`
+}
+
+// Of reports whether an object with these labels belongs to the proxy of this name; "" = that of those without one.
+func (l Labels) Of(proxy string) bool {
+	if proxy == "" {
+		return l.ProxyName == nil
+	}
+	return l.ProxyName != nil && *l.ProxyName == proxy
+}
+
+// NotOf says why an object does not belong to the proxy of this name.
+func NotOf(proxy string) string {
+	if proxy == "" {
+		return "its label " + ProxyNameLabel + " gives it to another proxy"
+	}
+	return fmt.Sprintf("its label %s is not %q (sources.apiserver.proxyName)", ProxyNameLabel, proxy)
 }
 
 // Service is what is used of a v1 Service.

@@ -12,7 +12,7 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 	type key struct{ namespace, name string }
 	parts := map[key][]*EndpointSlice{}
 	for i := range o.Slices {
-		if e := &o.Slices[i]; e.Ours() {
+		if e := &o.Slices[i]; e.Ours(o.Proxy) {
 			k := key{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
 			parts[k] = append(parts[k], e)
 		}
@@ -28,7 +28,7 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 			continue
 		}
 		seen[k] = s.Metadata.Origin
-		if !s.Ours() {
+		if !s.Ours(o.Proxy) {
 			continue
 		}
 		service, left, ok := Convert(s, parts[k], node)
@@ -38,7 +38,7 @@ func Table(o Objects, node string) (sources.Table, []sources.Problem) {
 	}
 	for _, e := range o.Slices {
 		k := key{e.Metadata.Namespace, e.Metadata.Labels.ServiceName}
-		if _, known := seen[k]; e.Ours() && !known {
+		if _, known := seen[k]; e.Ours(o.Proxy) && !known {
 			problems = append(problems, problem(e.Metadata, "", "EndpointSlice %s left out: there is no Service %s/%s",
 				e.Metadata.Name, k.namespace, k.name))
 		}
