@@ -211,11 +211,14 @@ endpoints = ` + allPods + "\n"
 		n.restart(t, c.main)
 		n.serve(t, table+clusterIP(fmt.Sprintf("sign-%d", mark), fmt.Sprintf("10.96.0.%d", 100+i), allV4)) // a change to wait for
 		for _, vip := range []string{"192.0.2.80", "2001:db8::80"} {
-			must(t, n.forgetNeighbor(vip))
-			err := n.Client.Ping(netip.MustParseAddr(vip))
-			if answered := err == nil; answered != c.answered {
-				t.Errorf("%s: %s answers on the link: %v, want %v", c.main, vip, err, c.answered)
-			}
+			must(t, lab.Eventually(patience, func() error {
+				must(t, n.forgetNeighbor(vip))
+				err := n.Client.Ping(netip.MustParseAddr(vip))
+				if answered := err == nil; answered != c.answered {
+					return fmt.Errorf("%s: %s answers on the link: %v, want %v", c.main, vip, err, c.answered)
+				}
+				return nil
+			}))
 			if c.answered {
 				ask(t, n.Client, "tcp", netip.AddrPortFrom(netip.MustParseAddr(vip), 80).String())
 			}

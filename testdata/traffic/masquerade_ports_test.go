@@ -22,9 +22,10 @@ import (
 // TestPortsOfMasqueradedClients: a backend that closes first keeps the ports of a connection for a minute. From the
 // same ports it takes a SYN only if that is newer than what it has seen, so a node that masquerades must not give
 // it a port that another port of the client had. A client that uses its ports again sends no more SYNs a second time than
-// without svcproxy, alone or eight times at once, and its 20,000th connection takes as long as its first.
+// without svcproxy, alone or eight times at once.
 //
-// A busy machine disturbs some rounds: five of ten must be as they should. If ports are wrong, no later one is.
+// A busy machine sends some again on either way. Of wrong ports that are drawn from 28,000, 4,000 connections meet 140
+// or so that the backend refuses, 3 %. So more than 1 % is too much, in six rounds of eleven.
 func TestPortsOfMasqueradedClients(t *testing.T) {
 	const port = 7100
 	n := newNode(t, "")
@@ -40,20 +41,15 @@ func TestPortsOfMasqueradedClients(t *testing.T) {
 		connections = 96
 	}
 	for _, clients := range []int{1, 8} {
-		first := 0.0
 		for good, bad := 0, 0; good < 5; {
 			vip, direct := n.visits(t, clients, connections/clients, port)
 			took := float64(vip.median()) / float64(direct.median())
-			if first == 0 {
-				first = took
-			}
 			t.Logf("%d clients: of %d SYNs to the VIP %d were sent again, and %d to the backend; a connection takes %.2f times as long",
 				clients, len(vip.took), vip.again, direct.again, took)
-			if vip.again <= direct.again && took < first*1.3 {
+			if vip.again <= direct.again+connections/100 {
 				good++
 			} else if bad++; bad > 5 {
-				t.Fatalf("%d clients: SYNs were sent again, or connections took %.2f times as long as to the backend, and at first %.2f times",
-					clients, took, first)
+				t.Fatalf("%d clients: SYNs to the VIP were sent again", clients)
 			}
 		}
 	}
