@@ -44,7 +44,7 @@ func (p *Proxy) merge(r *Report) sources.Merged {
 // checks and the operator's orders.
 func (p *Proxy) overlay(m sources.Merged) sources.Merged {
 	p.pace.overlay = time.Time{}
-	p.next.Sourced = len(m.Delta.Changes) > 0
+	p.next.Sourced = len(m.Delta.Changes) > 0 || m.Delta.Lists
 	if p.Health != nil {
 		m, p.pace.overlay = p.Health.Overlay(m, &p.reading.have)
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -28,12 +29,87 @@ type Clients struct {
 // Limited reports whether there is a limit, of whatever.
 func (c *Clients) Limited() bool { return c != nil && (c.Rate.N != 0 || c.Connections != 0) }
 
-// Lists returns the names of all lists of the two, which may be the same.
-func (c *Clients) Lists() []string {
-	if c == nil {
-		return nil
+// Allowed returns Allow and AllowLists as services.toml has them: "10.0.0.0/8", "@office".
+func (c *Clients) Allowed() []string { return texts(c.Allow, c.AllowLists) }
+
+// Denied does so with Deny and DenyLists.
+func (c *Clients) Denied() []string { return texts(c.Deny, c.DenyLists) }
+
+func texts(prefixes []netip.Prefix, lists []string) (all []string) {
+	for _, p := range prefixes {
+		all = append(all, p.String())
 	}
-	return slices.Concat(c.AllowLists, c.DenyLists)
+	for _, name := range lists {
+		all = append(all, "@"+name)
+	}
+	return all
+}
+
+// Limits returns the limits in words; "" if there is none.
+func (c *Clients) Limits() string {
+	var words []string
+	each := ""
+	if c.PerClient {
+		each = " for each client"
+	}
+	if c.Rate.N != 0 {
+		words = append(words, fmt.Sprintf("%s%s, burst %d", c.Rate, each, c.Burst))
+	}
+	if c.Connections != 0 {
+		words = append(words, Count(int(c.Connections), "connection")+each)
+	}
+	if c.Reject {
+		words = append(words, "others are refused")
+	}
+	if c.Closed {
+		words = append(words, "closed when full")
+	}
+	return strings.Join(words, ", ")
+}
+
+// clients applies the rules about who may use a service.
+func (v *validation) clients(s *Service) {
+	if s.Clients == nil {
+		return
+	}
+	if s.FWMark != 0 {
+		v.refuse(s, "fwmark = %d has no address, by which allow, deny and limits find its packets: let the rules that mark "+
+			"packets leave some unmarked", s.FWMark)
+	}
+	for _, p := range s.Clients.Deny {
+		if p.Bits() == 0 {
+			v.refuse(s, "deny = %q would let no %s client in: remove the service, or allow those that may use it", p,
+				family(p.Addr()))
+		}
+	}
+}
+
+// lists warns of lists that are missing, and of those that let no client in.
+func (j *judgement) lists(t Table) {
+	for _, s := range t.Services.All() {
+		if s.Clients == nil || s.Origin.File == "" {
+			continue
+		}
+		missing := func(key, name, effect string) {
+			if t.Lists.Named(name) == nil {
+				j.doubt(s, `%s: there is no list @%s, so %s: make the file %s in the folder of sources.file.lists`, key, name,
+					effect, name)
+			}
+		}
+		for _, name := range s.Clients.AllowLists {
+			missing("allow", name, "it lets no client in")
+		}
+		for _, name := range s.Clients.DenyLists {
+			missing("deny", name, "it keeps no client out")
+			if l := t.Lists.Named(name); l != nil {
+				for _, p := range l.Prefixes {
+					if p.Bits() == 0 {
+						j.doubt(s, "deny: list @%s has %s, so no %s client may connect", name, p, family(p.Addr()))
+					}
+				}
+			}
+		}
+	}
 }
 
 // Admits reports whether a client may use the service as far as its address goes, and if not, what denies it: a prefix,
@@ -120,6 +196,9 @@ type List struct {
 // MostPrefixes is how many prefixes a list has at most.
 const MostPrefixes = 100_000
 
+// MostNetworks is how many a service allows, and how many it denies, without those of lists.
+const MostNetworks = 1000
+
 // Lists are sorted by name.
 type Lists []*List
 
@@ -137,7 +216,9 @@ func PrefixesOf(prefixes []netip.Prefix) []netip.Prefix {
 	for i, p := range prefixes {
 		prefixes[i] = p.Masked()
 	}
-	slices.SortFunc(prefixes, netip.Prefix.Compare)
+	slices.SortFunc(prefixes, func(a, b netip.Prefix) int { // Prefix.Compare would mask them again
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	})
 	kept := prefixes[:0]
 	for _, p := range prefixes {
 		if n := len(kept); n == 0 || !kept[n-1].Overlaps(p) {

@@ -254,7 +254,7 @@ func valueText(v reflect.Value) string {
 var keys = map[string]string{
 	"FWMark": "fwmark", "KeepsClients": "keepClientAddress", "SourceRanges": "loadBalancerSourceRanges",
 	"Affinity": "sessionAffinity", "AffinityTimeout": "sessionAffinityTimeout",
-	"AffinityPrefix4": "sessionAffinityPrefix4", "AffinityPrefix6": "sessionAffinityPrefix6",
+	"Rate": "newConnections", "AffinityPrefix4": "sessionAffinityPrefix4", "AffinityPrefix6": "sessionAffinityPrefix6",
 }
 
 // keyName is the name of a field as services.toml writes it: "clusterIPs".

@@ -18,6 +18,7 @@ func Doubts(host HostFacts, t Table) []Problem {
 	j.bound(t)
 	j.unmasqueraded(t)
 	j.tunnels(t)
+	j.lists(t)
 	return few(j.doubts)
 }
 
@@ -41,7 +42,7 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 		for i := range t.Services.Len() {
 			d.check(host, t.Services.At(i))
 		}
-	case len(delta.Changes) == 0 && !delta.Shifted:
+	case len(delta.Changes) == 0 && !delta.Shifted && !delta.Lists:
 		return d.list
 	default:
 		together = d.concernsAll(host, t, delta)
@@ -60,6 +61,7 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 		j := &judgement{host: host}
 		j.unmasqueraded(t)
 		j.tunnels(t)
+		j.lists(t)
 		d.all = j.doubts
 	}
 	doubts := slices.Clone(d.all)
@@ -74,7 +76,8 @@ func (d *doubts) update(host HostFacts, t Table, delta Delta) []Problem {
 // at the families of those that are reached by a tunnel.
 func (d *doubts) concernsAll(host HostFacts, t Table, delta Delta) bool {
 	j := &judgement{host: host}
-	return delta.Shifted || !delta.OnlyEndpoints() || slices.ContainsFunc(delta.Changes, func(c Change) bool {
+	more := delta.Shifted || delta.Lists || !delta.OnlyEndpoints()
+	return more || slices.ContainsFunc(delta.Changes, func(c Change) bool {
 		return j.overhead(t.Services.At(c.Is)) > 0
 	})
 }

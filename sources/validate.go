@@ -97,6 +97,7 @@ func (v *validation) check(s *Service) {
 	v.tuning(s)
 	v.forward(s)
 	v.health(s)
+	v.clients(s)
 }
 
 // reachable reports whether a service has any VIP or node port, or a firewall mark.

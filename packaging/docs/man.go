@@ -193,6 +193,13 @@ func (e Edition) services(keys []fields.Key) []byte {
 		p.key(k.Path, string(k.Kind), k.Words, k.Default, k.Comment)
 	}
 	p.healthChecks()
+	p.heading("LISTS")
+	p.text(`A file of the folder /etc/svcproxy/lists (sources.file.lists) is a list, and its name without a dot is the
+		list's: "@office" in allow or deny is the file office. Each line has one network or address, IPv4 or IPv6; # begins a
+		comment. A list has at most 100,000. svcproxy follows lists as it follows files of services: a list is accepted or
+		refused as a whole, and one that is written in place and loses a network, or ends within a line, counts after a second
+		without a change. A list that had networks and has none is refused; the line none says that it has none. A list that
+		is not there has no networks: as allow it lets nobody in, as deny everybody, and svcproxy status warns.`)
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso(others("services.toml.5")...)

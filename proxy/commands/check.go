@@ -149,7 +149,6 @@ func (c *checkCommand) services(ctx context.Context, args []string) (daemon.Setu
 // Kubernetes objects, which the daemon has from an API server.
 func (c *checkCommand) read(ctx context.Context, s daemon.Setup, facts sources.HostFacts, args []string) (
 	[]sources.Table, error) {
-	c.doubts(facts, s.Static)
 	o := s.Files()
 	if len(args) > 0 {
 		o.Paths, o.Optional = slices.DeleteFunc(slices.Clone(args), func(name string) bool {
@@ -158,6 +157,7 @@ func (c *checkCommand) read(ctx context.Context, s daemon.Setup, facts sources.H
 		o.Literal = true // a shell has replaced its patterns, and passes on those that match nothing
 	}
 	table, err := c.serviceFiles(ctx, o, facts)
+	c.doubts(facts, s.Static)
 	var rejected *sources.RejectedError
 	if errors.As(err, &rejected) {
 		if hint := foreign(rejected.Files); hint != "" {

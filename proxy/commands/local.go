@@ -19,8 +19,9 @@ import (
 type local struct {
 	*Env
 	output
-	collects bool     // warnings are part of the answer, and not printed
-	warned   []string // all warnings so far
+	lists    sources.Lists // of the service files
+	collects bool          // warnings are part of the answer, and not printed
+	warned   []string      // all warnings so far
 }
 
 // load reads the configuration and prints its warnings.
@@ -57,6 +58,7 @@ func (l *local) serviceFiles(ctx context.Context, o file.Options, facts sources.
 	if err != nil {
 		return sources.Table{}, err
 	}
+	l.lists = table.Lists
 	l.doubts(facts, table, warnings...)
 	if len(problems) > 0 {
 		return sources.Table{}, &sources.RejectedError{Files: filesOf(problems), Problems: problems}
@@ -98,6 +100,9 @@ func (l *local) listening(facts sources.HostFacts, here kernel.Node) sources.Hos
 // doubts prints warnings about services that are served, but probably not as intended on
 // this node, and more warnings of their source.
 func (l *local) doubts(facts sources.HostFacts, t sources.Table, more ...sources.Problem) {
+	if t.Lists == nil {
+		t.Lists = l.lists
+	}
 	warnings := append(more, sources.Doubts(facts, t)...)
 	sources.SortProblems(warnings)
 	for _, w := range warnings {

@@ -36,8 +36,8 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Obser
 		}
 	}
 	facts := s.Facts(have.Node)
-	o.doubts(facts, s.Static)
 	files, err := o.serviceFiles(ctx, s.Files(), facts)
+	o.doubts(facts, s.Static)
 	if err != nil {
 		return sources.Table{}, err
 	}

@@ -179,6 +179,7 @@ type Node struct {
 // FileSource is table sources.file.
 type FileSource struct {
 	Paths    []string
+	Lists    string // the folder of lists; "" = none
 	Watch    bool
 	Debounce time.Duration
 }

@@ -274,6 +274,9 @@ var mainFields = []field{
 		func(c *Config) *[]string {
 			return &c.File.Paths
 		}, paths, []string{"/etc/svcproxy/services.toml", "/etc/svcproxy/services.d/*.toml"}),
+	define("sources.file.lists", "", zero|restart, "the folder of lists of networks, which allow and deny of a service "+
+		`name as "@FILE"; "": none`,
+		func(c *Config) *string { return &c.File.Lists }, fields.String, "/etc/svcproxy/lists"),
 	define("sources.file.watch", "", zero|restart, "follow changes as they happen; false: every configSyncPeriod",
 		func(c *Config) *bool { return &c.File.Watch }, fields.Bool, true),
 	define("sources.file.debounce", "", zero|restart,

@@ -200,7 +200,8 @@ func (s Setup) ServiceFiles() []string {
 func (s Setup) Files() file.Options {
 	f := s.Config.File
 	return file.Options{
-		Optional: s.Config.APIServer.Enabled, Paths: s.ServiceFiles(), Watch: f.Watch, Debounce: f.Debounce,
+		Optional: s.Config.APIServer.Enabled, Paths: s.ServiceFiles(), Lists: f.Lists,
+		Watch: f.Watch, Debounce: f.Debounce,
 		Resync: s.Config.ConfigSyncPeriod,
 		Keep:   filepath.Join(config.LastGood(s.Config.StateDir).Dir, "services"), Keeper: s.keeper,
 	}

@@ -191,6 +191,9 @@ func difference(d sources.Delta) string {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
+	if d.Lists {
+		parts = append(parts, "lists of clients changed")
+	}
 	if len(parts) == 0 {
 		return "no service changed"
 	}

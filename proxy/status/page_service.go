@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,25 @@ func (s *Service) traits() []string {
 	if len(s.SourceRanges) > 0 {
 		words = append(words, "load balancer for "+strings.Join(s.SourceRanges, " ")+" only")
 	}
+	if len(s.Allow) > 0 {
+		words = append(words, "for "+some(s.Allow)+" only")
+	}
+	if len(s.Deny) > 0 {
+		words = append(words, "not for "+some(s.Deny))
+	}
+	if s.Limits != "" {
+		words = append(words, "limits: "+s.Limits)
+	}
 	return words
+}
+
+// some joins the first few words of a list.
+func some(all []string) string {
+	const few = 5
+	if len(all) > few {
+		all = append(slices.Clone(all[:few]), fmt.Sprintf("and %d more", len(all)-few))
+	}
+	return strings.Join(all, " ")
 }
 
 // virtuals writes a row for each virtual server.

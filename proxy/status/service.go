@@ -20,6 +20,9 @@ type Service struct {
 	InternalPolicy string   `json:"internalTrafficPolicy,omitempty"`
 	Affinity       string   `json:"sessionAffinity,omitempty"`
 	SourceRanges   []string `json:"loadBalancerSourceRanges,omitempty"`
+	Allow          []string `json:"allow,omitempty"`
+	Deny           []string `json:"deny,omitempty"`
+	Limits         string   `json:"limits,omitempty"` // in words
 
 	// Withheld says which parts are not served and why, one line each: another
 	// service has them, or this node cannot serve them.

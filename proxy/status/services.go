@@ -68,6 +68,9 @@ func described(s *sources.Service) Service {
 	for _, r := range s.SourceRanges {
 		d.SourceRanges = append(d.SourceRanges, r.String())
 	}
+	if c := s.Clients; c != nil {
+		d.Allow, d.Deny, d.Limits = c.Allowed(), c.Denied(), c.Limits()
+	}
 	return d
 }
 

@@ -35,6 +35,7 @@ const (
 	KindNumber            Kind = "number"
 	KindAmount            Kind = "number, or a percentage in quotes"
 	KindDuration          Kind = "duration" // not negative
+	KindRate              Kind = "rate"     // "50/s"
 	KindBoolean           Kind = "boolean"
 	KindWord              Kind = "word" // one of Words
 	KindString            Kind = "string"

@@ -110,6 +110,7 @@ func (e *encoder) service(s *sources.Service) {
 	if e.oneLimit = sameLimits(s.Endpoints); e.oneLimit {
 		encodeLimits(e.key, &s.Endpoints[0])
 	}
+	e.encodeClients(s.Clients)
 	e.text("forward", string(s.Forward))
 	if s.DrainTimeout != nil {
 		e.key("drainTimeout", durationText(*s.DrainTimeout))

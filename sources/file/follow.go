@@ -42,7 +42,8 @@ type follower struct {
 
 func (s *Source) follow() *follower {
 	f := &follower{
-		o: s.o, now: time.Now, guard: newGuard(waits{s.o.Debounce, s.o.quiet, fileTick()}), names: map[string]bool{},
+		o: s.o, now: time.Now, guard: newGuard(waits{s.o.Debounce, s.o.quiet, fileTick()}, s.o.Lists),
+		names:     map[string]bool{},
 		unwatched: map[string]bool{}, logged: map[string]bool{}, warnings: &s.warnings, progress: &s.progress,
 	}
 	if s.o.Keep != "" {

@@ -1,9 +1,11 @@
 package file
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 // guard holds what is served of all files and why more is not, and decides when that changes.
 type guard struct {
 	waits
+	lists    string             // the folder of lists; "" = none
 	files    map[string]*file   // by path
 	pending  map[string]pending // by path
 	mounts   map[string]mount   // of directories when they last had files
@@ -36,9 +39,9 @@ type guard struct {
 	order    []string           // the paths of files, sorted; nil: to be computed
 }
 
-func newGuard(w waits) *guard {
+func newGuard(w waits, lists string) *guard {
 	return &guard{
-		waits: w, files: map[string]*file{}, pending: map[string]pending{}, mounts: map[string]mount{},
+		waits: w, lists: lists, files: map[string]*file{}, pending: map[string]pending{}, mounts: map[string]mount{},
 		starting: true, unsaved: copies{},
 	}
 }
@@ -48,6 +51,9 @@ func (g *guard) file(path string) *file {
 	f := g.files[path]
 	if f == nil {
 		f = &file{}
+		if g.lists != "" && filepath.Dir(path) == g.lists {
+			f.list = filepath.Base(path)
+		}
 		g.files[path], g.order = f, nil
 		if g.starting {
 			f.unknown = !g.backups.recall(path, f)
@@ -166,7 +172,7 @@ func (w waits) judge(path string, last *file, now look, p pending, asked bool, a
 	if until := p.until(w.debounce, 20*w.debounce); !complete && !asked && at.Before(until) {
 		return verdict{action: hold, until: until}
 	}
-	v, lost := weigh(path, last.served, now.content, at)
+	v, lost := weigh(path, last.list, last.served, now.content, at)
 	switch {
 	case complete && v.action == accept && lost.nothing():
 		return v
@@ -196,8 +202,9 @@ const (
 
 func refusal(p sources.Problem) verdict { return verdict{action: keep, problems: []sources.Problem{p}} }
 
-// weigh accepts or refuses content by what it says alone, and returns what it would remove.
-func weigh(path string, last *served, content Content, at time.Time) (v verdict, lost loss) {
+// weigh accepts or refuses content by what it says alone, and returns what it would remove. list is the name of the
+// list that it is; "" = it has services.
+func weigh(path, list string, last *served, content Content, at time.Time) (v verdict, lost loss) {
 	if last != nil && last.reading.text.Is(content.Data) {
 		again := *last
 		again.earlier, again.warnings = false, content.Problems(again.warnings)
@@ -208,14 +215,22 @@ func weigh(path string, last *served, content Content, at time.Time) (v verdict,
 	if last != nil {
 		before, next.reading = last.reading.table, last.reading
 	}
-	now, problems := decodeAfter(next.reading, path, content.Data)
-	had := before.Services.Len()
-	if len(problems) == 0 && had > 0 && now.table.Services.Len() == 0 && !declaresNone(content.Data) {
-		what := "has no services and had"
+	kind, none := "service", "services = {}"
+	var now reading
+	var problems []sources.Problem
+	if list == "" {
+		now, problems = decodeAfter(next.reading, path, content.Data)
+	} else {
+		kind, none = "network", noNetworks
+		now, problems = decodeList(next.reading, path, list, content.Data)
+	}
+	had := size(before)
+	if len(problems) == 0 && had > 0 && size(now.table) == 0 && !declaresNone(list, content.Data) {
+		what := "has no " + kind + "s and had"
 		if len(content.Data) == 0 {
 			what = "is empty and had"
 		}
-		what = fmt.Sprintf("%s %s: to have none, write services = {} in it", what, sources.Count(had, "service"))
+		what = fmt.Sprintf("%s %s: to have none, write %s in it", what, sources.Count(had, kind), none)
 		return refusal(problemOf(path, what)), loss{}
 	}
 	var delta sources.Delta
@@ -228,15 +243,30 @@ func weigh(path string, last *served, content Content, at time.Time) (v verdict,
 	if problems = few(append(problems, errs...)); len(problems) > 0 {
 		return verdict{action: keep, problems: content.Problems(problems)}, loss{}
 	}
-	lost = lossOf(before, now.table, delta)
+	if lost = lossOf(before, now.table, delta); list != "" {
+		lost = lostOf(before, now.table.Lists[0], content.Data)
+	}
 	next.reading, next.warnings = now, content.Problems(few(now.warnings))
 	next.reading.table = now.table.After(before, delta)
 	return verdict{action: accept, next: next, news: last == nil || !delta.Empty()}, lost
 }
 
-// declaresNone reports whether a file without services has an empty services table. Otherwise, as with a file of
-// comments alone, it may have lost its content by accident.
-func declaresNone(data []byte) bool {
+// size counts the services or networks of a file.
+func size(t sources.Table) int {
+	if len(t.Lists) > 0 {
+		return len(t.Lists[0].Prefixes)
+	}
+	return t.Services.Len()
+}
+
+// declaresNone reports whether a file without services has an empty services table, or a list without networks the line
+// that says so. Otherwise, as with a file of comments alone, it may have lost its content by accident.
+func declaresNone(list string, data []byte) bool {
+	if list != "" {
+		return slices.ContainsFunc(bytes.Split(data, []byte("\n")), func(line []byte) bool {
+			return string(bytes.TrimSpace(line)) == noNetworks
+		})
+	}
 	tree, _, _, _ := fields.Parse(data)
 	_, ok := tree["services"]
 	return ok

@@ -236,9 +236,9 @@ func TestLosesPart(t *testing.T) {
 func TestQuotedNoMore(t *testing.T) {
 	secret := sources.Problem{Message: "sesame"}
 	text := []byte(web(1, 1))
-	before, _ := weigh("/etc/s.toml", nil, Content{text, true}, time.Now())
+	before, _ := weigh("/etc/s.toml", "", nil, Content{text, true}, time.Now())
 	before.next.warnings = []sources.Problem{secret}
-	v, _ := weigh("/etc/s.toml", before.next, Content{text, false}, time.Now())
+	v, _ := weigh("/etc/s.toml", "", before.next, Content{text, false}, time.Now())
 	if len(v.next.warnings) != 1 || v.next.warnings[0].Message != unquoted {
 		t.Errorf("%v", v.next.warnings)
 	}

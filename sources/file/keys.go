@@ -19,6 +19,8 @@ func Keys() []fields.Key {
 			keys = append(keys, portFields.Keys(below)...)
 		case service + ".vips", service + ".loadBalancerIPs":
 			keys = append(keys, vipFields.Keys(below)...)
+		case service + ".limits":
+			keys = append(keys, limitFields.Keys(k.Path+".")...)
 		case service + ".healthCheck":
 			keys = append(keys, checkKeys(k.Path+".")...)
 		case service + ".backends", service + ".endpoints":

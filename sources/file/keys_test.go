@@ -34,6 +34,7 @@ var samples = map[fields.Kind][]string{
 	fields.KindPort:              {"1", "65535"},
 	fields.KindPortOrRange:       {"1", `"65000-65001"`},
 	fields.KindWeight:            {"0", "65535"},
+	fields.KindRate:              {`"1/s"`, `"300/m"`, `"1000000/h"`},
 	fields.KindDuration:          {`"0s"`, `"1h30m"`},
 	fields.KindBoolean:           {"true", "false"},
 	fields.KindString:            {`""`, `"any"`},
@@ -114,6 +115,9 @@ func TestDefaults(t *testing.T) {
 			with = without + check + ", " + given + " }\n"
 			without += check + " }\n"
 		}
+		if strings.HasPrefix(k.Path, "services.NAME.limits.") {
+			with, without = without+"limits = { connections = 1, "+given+" }\n", without+"limits = { connections = 1 }\n"
+		}
 		if list, _, inside := strings.Cut(strings.TrimPrefix(k.Path, "services.NAME."), "[]."); inside {
 			with = strings.Replace(without, list+" = [ { ", list+" = [ { "+given+", ", 1)
 		}
@@ -157,6 +161,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		"services.NAME.ports[].":             portFields.Names(),
 		"services.NAME.loadBalancerIPs[].":   vipFields.Names(),
 		"services.NAME.vips[].":              vipFields.Names(),
+		"services.NAME.limits.":              limitFields.Names(),
 		"services.NAME.endpoints[].":         endpointFields().Names(),
 		"services.NAME.endpoints[].ports.":   {"PORTNAME"},
 		"services.NAME.backends[].":          endpointFields().Names(),

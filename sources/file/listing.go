@@ -33,8 +33,10 @@ type listing struct {
 	mounts    map[string]mount  // by directory, as configured: those that a glob finds files in
 	elsewhere []string          // of these, those whose files were on another mount and are gone
 
-	stats int // stat calls
-	lists int // directories listed
+	lists string // see list
+
+	stats  int // stat calls
+	listed int // directories listed
 }
 
 // interest is the names of a directory that matter.
@@ -47,15 +49,16 @@ type interest struct {
 type glob struct {
 	pattern string
 	prefix  string // the directory as configured
+	lists   bool   // it is that of lists
 	last    bool   // it finds files, not directories on the way to them
 }
 
 // list follows absolute paths, each a name or, unless they are literal, a glob. It calls visit for each
-// directory before it looks into it, so that a watch set by visit misses nothing.
-func list(paths []string, literal bool, visit func(dir string)) *listing {
+// directory before it looks into it, so that a watch set by visit misses nothing. lists is the folder of lists, or "".
+func list(paths []string, literal bool, lists string, visit func(dir string)) *listing {
 	l := &listing{
 		named: map[string]bool{}, dirs: map[string]*interest{}, ends: map[string][]string{}, visit: visit,
-		ids: map[string]uint64{}, mounts: map[string]mount{},
+		ids: map[string]uint64{}, mounts: map[string]mount{}, lists: lists,
 	}
 	for _, p := range paths {
 		if literal || !hasMeta(p) {
@@ -63,6 +66,9 @@ func list(paths []string, literal bool, visit func(dir string)) *listing {
 		} else {
 			l.expand("/", components(p))
 		}
+	}
+	if lists != "" {
+		l.expand("/", append(components(lists), "*"))
 	}
 	slices.Sort(l.files)
 	l.files = slices.Compact(l.files)
@@ -111,12 +117,12 @@ func (l *listing) expand(prefix string, rest []string) {
 		l.unlist(prefix, err)
 		return
 	}
-	g := glob{rest[i], prefix, i == len(rest)-1}
+	g := glob{rest[i], prefix, prefix == l.lists, i == len(rest)-1}
 	at := l.look(dir)
 	if !slices.Contains(at.globs, g) {
 		at.globs = append(at.globs, g)
 	}
-	l.lists++
+	l.listed++
 	entries, id, err := readDir(dir)
 	if err != nil {
 		l.unlist(prefix, err)
@@ -125,7 +131,7 @@ func (l *listing) expand(prefix string, rest []string) {
 	l.mounted(prefix, dir, id)
 	for _, e := range entries {
 		switch {
-		case !matches(g.pattern, e.Name()):
+		case !g.matches(e.Name()):
 		case g.last && e.Type().IsRegular():
 			l.files = append(l.files, filepath.Join(prefix, e.Name()))
 		default:
@@ -150,7 +156,7 @@ func (l *listing) refresh(real string) (files []string, ok bool) {
 		}
 	}
 	for _, g := range at.globs {
-		if !matches(g.pattern, name) {
+		if !g.matches(name) {
 			continue
 		}
 		path := filepath.Join(g.prefix, name)
@@ -195,10 +201,10 @@ func (l *listing) mayHold(path string) bool {
 func below(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // matches is a shell's match: a wildcard does not match a leading dot, so that the lock and swap files of editors
-// are left out.
-func matches(pattern, name string) bool {
-	ok, _ := filepath.Match(pattern, name)
-	return ok && (name[0] != '.' || pattern[0] == '.')
+// are left out. Of lists more are: see isListName.
+func (g glob) matches(name string) bool {
+	ok, _ := filepath.Match(g.pattern, name)
+	return ok && (name[0] != '.' || g.pattern[0] == '.') && (!g.lists || isListName(name))
 }
 
 // maxLinks is how many symbolic links a path may go through: Linux' own limit.
@@ -266,7 +272,7 @@ func (l *listing) concerns(path string) bool {
 		return false
 	}
 	name := filepath.Base(path)
-	return at.names[name] || slices.ContainsFunc(at.globs, func(g glob) bool { return matches(g.pattern, name) })
+	return at.names[name] || slices.ContainsFunc(at.globs, func(g glob) bool { return g.matches(name) })
 }
 
 // cause is an error without the system call and the path, which the message has already.

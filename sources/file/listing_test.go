@@ -30,7 +30,7 @@ func TestList(t *testing.T) {
 	}
 
 	var visited []string
-	l := list([]string{at("etc/li*/s.d/*.toml"), at("etc/s.toml"), at("etc/s.*"), at("no/such/dir/x.toml"), at("no/such/*.toml")}, false,
+	l := list([]string{at("etc/li*/s.d/*.toml"), at("etc/s.toml"), at("etc/s.*"), at("no/such/dir/x.toml"), at("no/such/*.toml")}, false, "",
 		func(dir string) { visited = append(visited, dir) })
 	if want := []string{at("etc/link/s.d/1.toml"), at("etc/link/s.d/a[b].toml"), at("etc/s.toml")}; !slices.Equal(l.files, want) {
 		t.Errorf("files %q", l.files)
@@ -79,7 +79,7 @@ func TestListBesideFiles(t *testing.T) {
 		{"a[b].toml", true, []string{"a[b].toml"}, nil},
 		{"b[a].toml", true, nil, []string{"b[a].toml"}},
 	} {
-		l := list([]string{at(c.path)}, c.literal, func(string) {})
+		l := list([]string{at(c.path)}, c.literal, "", func(string) {})
 		for _, x := range []struct{ got, want []string }{{l.files, c.files}, {l.missing, c.missing}} {
 			for i, name := range x.want {
 				x.want[i] = at(name)

@@ -72,7 +72,20 @@ func losesPart(was, is *sources.Service) bool {
 		loses(was.ClusterIPs, is.ClusterIPs, sameAddr) || loses(was.ExternalIPs, is.ExternalIPs, sameAddr) ||
 		loses(was.LoadBalancerIPs, is.LoadBalancerIPs, func(a, b *sources.VIP) bool { return a.Addr == b.Addr }) ||
 		len(was.SourceRanges) > 0 && len(is.SourceRanges) == 0 || // all clients are let in
+		admitsMore(was.Clients, is.Clients) ||
 		was.HealthCheck != nil && is.HealthCheck == nil // dead endpoints get connections
+}
+
+// admitsMore reports whether one of the keys for clients went.
+func admitsMore(was, is *sources.Clients) bool {
+	if was == nil {
+		return false
+	}
+	if is == nil {
+		return true
+	}
+	return len(was.Allowed()) > 0 && len(is.Allowed()) == 0 || len(was.Denied()) > 0 && len(is.Denied()) == 0 ||
+		was.Limited() && !is.Limited()
 }
 
 // announcesLess reports whether a VIP is announced no more, with BGP or in a pair with keepalived.

@@ -10,12 +10,14 @@ import (
 // outcome joins the last good content of all files in order of path. The error is nil or a *sources.RejectedError.
 func (g *guard) outcome() (sources.Table, error) {
 	var tables []sources.Table
-	good := false
+	var lists sources.Lists
+	good, unserved := false, false // of services
 	rejected := &sources.RejectedError{Problems: slices.Clone(g.unread), Incomplete: len(g.unread) > 0}
 	for _, path := range g.paths() {
 		f := g.files[path]
 		if s := f.served; s != nil {
-			good = true
+			good = good || f.list == ""
+			lists = append(lists, s.reading.table.Lists...)
 			if s.reading.table.Services.Len() > 0 {
 				tables = append(tables, s.reading.table)
 			}
@@ -29,15 +31,17 @@ func (g *guard) outcome() (sources.Table, error) {
 		}
 		if len(f.problems) > 0 {
 			g.addRefused(rejected, path, f)
+			unserved = unserved || f.list == "" && slices.Contains(rejected.Unserved, path)
 		}
 	}
 	g.addLost(rejected)
 	table := joined(tables)
+	table.Lists = lists // a folder's files are in order of name
 	if len(rejected.Problems) == 0 {
 		return table, nil
 	}
 	sources.SortProblems(rejected.Problems)
-	rejected.Nothing = !good && len(rejected.Unserved) > 0
+	rejected.Nothing = !good && unserved
 	return table, rejected
 }
 

@@ -95,7 +95,7 @@ func (g *guard) notices() (list []string) {
 		}
 	}
 	if gone > 0 {
-		list = append(list, fmt.Sprintf("%d of %d service files are gone: their services are removed when nothing more "+
+		list = append(list, fmt.Sprintf("%d of %d service files are gone: what they have is removed when nothing more "+
 			"changes for %v", gone, len(g.files), g.quiet))
 	}
 	slices.Sort(list)

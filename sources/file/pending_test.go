@@ -278,8 +278,8 @@ func TestEditCost(t *testing.T) {
 	defer f.close()
 	f.now = func() time.Time { return time.Now().Add(time.Minute) } // the files are old
 	cost := func() (stats, lists, reads int) {
-		stats, lists, reads = f.stats+f.listing.stats, f.listing.lists, f.reads
-		f.stats, f.reads, f.listing.stats, f.listing.lists = 0, 0, 0, 0
+		stats, lists, reads = f.stats+f.listing.stats, f.listing.listed, f.reads
+		f.stats, f.reads, f.listing.stats, f.listing.listed = 0, 0, 0, 0
 		return
 	}
 	want := func(what string, wantStats, wantLists, wantReads int) {

@@ -49,7 +49,7 @@ func (st *backups) recall(path string, f *file) bool {
 	data, at, ok, err := st.store.Get(path)
 	switch {
 	case ok:
-		v, _ := weigh(path, nil, Content{Data: data, Quotable: true}, at)
+		v, _ := weigh(path, f.list, nil, Content{Data: data, Quotable: true}, at)
 		if v.action == accept {
 			f.served = v.next
 			f.served.earlier = true

@@ -10,6 +10,7 @@ import (
 
 // file is what is known of one file.
 type file struct {
+	list     string            // the name of the list that it is; "": it has services
 	unknown  bool              // it may have been good in an earlier run, whose record is lost
 	served   *served           // its last good content; nil: none
 	judged   look              // what was judged last, without content

@@ -96,6 +96,7 @@ func (d *decoder) readService(n node) (sources.Service, bool) {
 		}
 	}
 	s.clientAddress(n)
+	s.checkClients(n)
 	if !n.Has("type") {
 		s.Type = inferType(&s.Service, s.hasNodePort())
 	}
@@ -186,6 +187,12 @@ var serviceFields = sync.OnceValue(func() fields.Table[draft] {
 			"", "virtual addresses of type LoadBalancer"),
 		fields.Define("loadBalancerSourceRanges", fields.Custom(fields.KindCIDRs, readSourceRanges),
 			"", "who may use the loadBalancerIPs; absent: everyone"),
+		fields.Define("allow", fields.Custom(fields.KindStrings, readAllow),
+			"", `which clients may use the service: CIDRs, and "@NAME" for the list NAME of sources.file.lists; absent: all`),
+		fields.Define("deny", fields.Custom(fields.KindStrings, readDeny),
+			"", "which of them may not"),
+		fields.Define("limits", fields.Custom(fields.KindTable, readLimits),
+			"", "how fast clients may connect, and how often"),
 		fields.Define("externalTrafficPolicy", fields.At(func(s *draft) *sources.TrafficPolicy {
 			return &s.ExternalTrafficPolicy
 		}, word(sources.Cluster, sources.Local)),

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Paths    []string // names and globs (filepath.Match's syntax); a missing name is a problem, an empty glob is not
 	Literal  bool     // Paths are names alone
+	Lists    string   // the folder of lists that services name; "" = none
 	Optional bool     // a name that was never there is no problem: another source has the services
 	Watch    bool     // follow changes as they happen, not only at Resync and Reload
 	// Debounce is how long a file that was written in place must not change before it counts, and the time between two
@@ -82,6 +83,11 @@ func New(o Options) (*Source, error) {
 		return nil, err
 	}
 	o.Paths = paths
+	if o.Lists != "" {
+		if o.Lists, err = filepath.Abs(o.Lists); err != nil {
+			return nil, fmt.Errorf("folder of lists %q: %w", o.Lists, err)
+		}
+	}
 	if o.Debounce == 0 {
 		o.Debounce = 50 * time.Millisecond
 	}

@@ -52,6 +52,9 @@ func (r *rig) run(o Options) {
 	for i, p := range o.Paths {
 		o.Paths[i] = r.path(p)
 	}
+	if o.Lists != "" {
+		o.Lists = r.path(o.Lists)
+	}
 	if o.Debounce == 0 {
 		o.Debounce = 10 * time.Millisecond
 	}
@@ -74,6 +77,9 @@ func (r *rig) run(o Options) {
 			e := emission{err: err}
 			for _, s := range table.Services.All() {
 				e.names = append(e.names, s.Name)
+			}
+			for _, l := range table.Lists {
+				e.names = append(e.names, fmt.Sprint("@", l.Name, l.Prefixes))
 			}
 			emits <- e
 		})
@@ -553,7 +559,7 @@ func takes(g *guard, path, text string) bool {
 
 // running is a guard after its first reading.
 func running() *guard {
-	g := newGuard(waits{50 * time.Millisecond, time.Second, 10 * time.Millisecond})
+	g := newGuard(waits{50 * time.Millisecond, time.Second, 10 * time.Millisecond}, "")
 	g.starting = false
 	return g
 }

@@ -92,15 +92,8 @@ var prefix = fields.Parsed(fields.KindCIDRs, `a CIDR in quotes such as "10.0.0.0
 // readSourceRanges masks CIDRs, as an API server does, and warns of it.
 func readSourceRanges(s *draft, n node) error {
 	return s.d.list(n, "CIDRs", func(n node) {
-		p, err := prefix.Read(n)
-		if err != nil {
-			s.d.refuseValue(n, err)
-			return
+		if p, ok := s.d.network(n); ok {
+			s.SourceRanges = append(s.SourceRanges, p)
 		}
-		if p != p.Masked() {
-			given, _ := n.Text()
-			s.d.warn(n, "%s %q has bits beyond its prefix length: taken as %q", n.Key, given, p.Masked())
-		}
-		s.SourceRanges = append(s.SourceRanges, p.Masked())
 	})
 }

@@ -98,7 +98,7 @@ func (f *follower) rewatch(now bool) {
 // list lists everything again, and watches the directories of it alone.
 func (f *follower) list() {
 	for range 2 {
-		f.listing = list(f.o.Paths, f.o.Literal, f.watch)
+		f.listing = list(f.o.Paths, f.o.Literal, f.o.Lists, f.watch)
 		if !f.unwatch() {
 			return
 		}
