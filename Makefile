@@ -141,6 +141,48 @@ test-iptables:
 test-iptables-legacy test-nftables test-userspace:
 	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
 
+# test-systems: the packages, the kernel and the traffic of other systems than this machine's, see testdata/README.md: Debian 13, its
+# backports' kernel, and Debian 13 on arm64; and the codecs of netlink on a processor of the other byte order. Hours without KVM
+test-systems: build guest bin/nfpm
+	$(GUEST) install qemu-system-arm qemu-user-static
+	@$(MAKE) --no-print-directory -k -j2 systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x
+
+# What kernel packages can say of a byte order: codecs and what is built on them. Other tests of theirs skip, since QEMU has no netlink
+# of netfilter.
+CODECS       = ./kernel/nl ./kernel/ipvs ./kernel/nft ./kernel/ipset ./kernel/conntrack ./kernel/link
+systems/s390x:
+	GOARCH=s390x $(GO) test -count=1 -short -timeout 60m -exec qemu-s390x-static $(CODECS)
+
+# Each system's demo, kernel packages, traffic and appliance. Arm64's programs are in bin/arm64, which the guest finds as bin.
+systems/trixie: export SVCPROXY_GUEST_SUITE = trixie
+systems/trixie: export SVCPROXY_GUEST_ROOT = 1
+systems/trixie:
+	$(GUEST) kernel
+	$(GUEST) root
+	$(GO) build -trimpath -o bin/demo ./testdata/demo
+	$(GUEST) run -- bin/demo
+	$(GUEST) test -timeout 60m ./kernel/host $(CODECS) ./testdata/lab ./testdata/random
+	$(AGAIN) $(GUEST) test -timeout 3h ./testdata/traffic
+	$(GO) test -count=1 -timeout 3h $(APPLIANCE)
+
+systems/trixie-backports: export SVCPROXY_GUEST_SUITE = trixie-backports
+systems/trixie-backports:
+	$(GUEST) kernel
+	$(GUEST) test -timeout 60m ./kernel/host $(CODECS) ./testdata/lab ./testdata/random
+	$(AGAIN) $(GUEST) test -timeout 60m -run '^($(BOTH_BACK_ENDS))' ./testdata/traffic
+
+systems/trixie.arm64: export SVCPROXY_GUEST_SUITE = trixie
+systems/trixie.arm64: export SVCPROXY_GUEST_ARCH = arm64
+systems/trixie.arm64: bin/nfpm
+	mkdir -p bin/arm64
+	for program in . ./testdata/guest ./testdata/demo; do GOARCH=arm64 $(GO) build -trimpath -o bin/arm64/ $$program || exit 1; done
+	$(GUEST) kernel
+	$(GUEST) root
+	$(GUEST) run -- bin/demo
+	$(GUEST) test -timeout 60m ./kernel/host $(CODECS)
+	$(AGAIN) $(GUEST) test -timeout 60m -run '^($(BOTH_BACK_ENDS)|TestRemovedEndpointDrains|TestDeadEndpointGetsNoConnections)' ./testdata/traffic
+	$(GO) test -count=1 -timeout 2h -run '^TestNode$$/^(deb|newcomer|pair)$$' $(APPLIANCE)
+
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:
 	mkdir -p $@
@@ -221,4 +263,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-systems lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean

@@ -2,11 +2,13 @@ package appliance
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -14,6 +16,12 @@ import (
 // onNode is set in the environment of the test binary that runs on the node, to
 // the folder with the packages.
 const onNode = "SVCPROXY_APPLIANCE"
+
+// nodeArch is the architecture of the node, by Debian's name.
+var nodeArch = cmp.Or(os.Getenv("SVCPROXY_GUEST_ARCH"), runtime.GOARCH)
+
+// forNode is the environment of a Go command that builds what the node runs.
+func forNode() []string { return append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+nodeArch) }
 
 // made is a folder for the packages of two versions and for test binaries, and
 // built whether they are in it.
@@ -35,7 +43,7 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir, version string, env ...string) error {
-	cmd := exec.Command("../../packaging/build", dir, "amd64")
+	cmd := exec.Command("../../packaging/build", dir, nodeArch)
 	cmd.Env = append(append(os.Environ(), "VERSION="+version, "NFPM=bin/nfpm"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building packages: %w: %s", err, out)
@@ -60,6 +68,9 @@ func packages(t *testing.T) string {
 
 func TestLintersSayNothing(t *testing.T) {
 	dir := packages(t)
+	if nodeArch != "amd64" {
+		t.Skip("is about the packages for amd64")
+	}
 	for _, linter := range [][]string{
 		{"lintian", "--allow-root", "--fail-on=error,warning", "--display-info", "--pedantic", filepath.Join(dir, "svcproxy_1.0.0-1_amd64.deb")},
 		{"rpmlint", "--strict", "--config", "../../packaging/rpm/rpmlint.toml", filepath.Join(dir, "svcproxy-1.0.0-1.x86_64.rpm")},
@@ -76,6 +87,9 @@ func TestLintersSayNothing(t *testing.T) {
 // A build at another time, in another folder and with other settings gives the same bytes.
 func TestBuildsAreTheSameTwice(t *testing.T) {
 	dir, again := packages(t), t.TempDir()
+	if nodeArch != "amd64" {
+		t.Skip("is about the packages for amd64")
+	}
 	if err := build(again, "1.0.0", "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8", "HOME="+t.TempDir(), "GOCACHE="+goCache(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -108,6 +122,14 @@ func TestNode(t *testing.T) {
 	tree, terr := filepath.Abs("../..")
 	if err := errors.Join(err, terr); err != nil {
 		t.Fatal(err)
+	}
+	if nodeArch != runtime.GOARCH {
+		self = filepath.Join(dir, "appliance.test")
+		cmd := exec.Command("go", "test", "-c", "-o", self, ".")
+		cmd.Env = forNode()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"unusual"}, {"edge"}, {"fleet"}, {"pair"}, {"sandbox"}} {
 		t.Run(boots[0], func(t *testing.T) {

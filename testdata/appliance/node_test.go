@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestScripts(t *testing.T) {
 		Dir: "script", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			tree, err := filepath.Abs("../..")
-			e.Vars = append(e.Vars, "TREE="+tree, "PACKAGES="+packages, "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH"))
+			e.Vars = append(e.Vars, "TREE="+tree, "PACKAGES="+packages, "ARCH="+runtime.GOARCH, "DEBIAN_FRONTEND=noninteractive", "PATH="+os.Getenv("PATH"))
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -75,7 +75,7 @@ func compileTests(dir string) error {
 			return err
 		}
 		cmd := exec.Command("go", "test", "-c", "-o", filepath.Join(to, testBinary), pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Env = forNode()
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("building the tests of %s: %w: %s", pkg, err, out)
 		}

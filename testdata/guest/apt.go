@@ -20,14 +20,8 @@ type apt struct {
 const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 // openApt writes a sources.list for the suite under dir and updates it.
-func openApt(ctx context.Context, dir, suite string) (apt, error) {
-	cmd := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
-	cmd.Stderr = os.Stderr
-	targets, err := cmd.Output()
-	if err != nil {
-		return apt{}, fmt.Errorf("apt-get indextargets: %w", err)
-	}
-	list, err := sourcesList(string(targets), suite)
+func openApt(ctx context.Context, dir string, t target) (apt, error) {
+	list, err := machinesSources(ctx, t.Suite)
 	if err != nil {
 		return apt{}, err
 	}
@@ -45,10 +39,21 @@ func openApt(ctx context.Context, dir, suite string) (apt, error) {
 		"-o", "Dir::Etc::sourcelist=" + sources, "-o", "Dir::Etc::sourceparts=-",
 		"-o", "Dir::State::lists=" + filepath.Join(dir, "lists"), "-o", "Dir::State::status=" + status,
 		"-o", "Dir::Cache=" + dir, "-o", "Dir::Cache::archives=" + filepath.Join(dir, "archives"),
-		"-o", "APT::Architecture=amd64", "-o", "APT::Architectures::=amd64",
+		"-o", "APT::Architecture=" + t.Arch, "-o", "APT::Architectures::=" + t.Arch,
 		"-o", "APT::Sandbox::User=root", "-o", "Acquire::Languages=none",
 	}}
 	return a, a.run(ctx, "", "update")
+}
+
+// machinesSources is the sourcesList of this machine.
+func machinesSources(ctx context.Context, suite string) (string, error) {
+	cmd := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
+	cmd.Stderr = os.Stderr
+	targets, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("apt-get indextargets: %w", err)
+	}
+	return sourcesList(string(targets), suite)
 }
 
 // sourcesList picks from apt's configured targets ("URI RELEASE COMPONENT" by

@@ -2,13 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 )
-
-const defaultSuite = "bookworm"
 
 // cacheDir is where kernels and apt's own state are kept; never in the tree.
 func cacheDir() (string, error) {
@@ -27,13 +24,14 @@ func cacheDir() (string, error) {
 type kernel struct {
 	Dir     string // holds vmlinux and lib/modules/RELEASE
 	Release string // as uname -r says it
+	Target  target
 }
 
 func (k kernel) vmlinux() string { return filepath.Join(k.Dir, "vmlinux") }
 func (k kernel) modules() string { return filepath.Join(k.Dir, "lib/modules", k.Release) }
 
 // openKernel checks that dir holds a whole kernel.
-func openKernel(dir string) (kernel, error) {
+func openKernel(dir string, t target) (kernel, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return kernel{}, err
@@ -42,33 +40,22 @@ func openKernel(dir string) (kernel, error) {
 	if err != nil || len(found) != 1 {
 		return kernel{}, fmt.Errorf("%s: want one lib/modules/*/modules.dep, found %d", dir, len(found))
 	}
-	k := kernel{Dir: dir, Release: filepath.Base(filepath.Dir(found[0]))}
+	k := kernel{Dir: dir, Release: filepath.Base(filepath.Dir(found[0])), Target: t}
 	if _, err := os.Stat(k.vmlinux()); err != nil {
 		return kernel{}, err
 	}
 	return k, nil
 }
 
-// cachedKernel is the kernel of a Debian suite that `guest kernel` made current.
-func cachedKernel(suite string) (kernel, error) {
+// cachedKernel is the target's kernel that `guest kernel` made current.
+func cachedKernel(t target) (kernel, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return kernel{}, err
 	}
-	k, err := openKernel(filepath.Join(cache, "kernels", suite, "current"))
+	k, err := openKernel(filepath.Join(cache, "kernels", t.String(), "current"), t)
 	if errors.Is(err, os.ErrNotExist) {
-		return kernel{}, fmt.Errorf("no kernel of %s in %s: run `guest kernel --suite %s` (make guest)", suite, cache, suite)
+		return kernel{}, fmt.Errorf("no kernel of %s in %s: run `guest kernel --suite %s --arch %s` (make guest)", t, cache, t.Suite, t.Arch)
 	}
 	return k, err
-}
-
-func env(name, otherwise string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
-	}
-	return otherwise
-}
-
-func suiteFlag(fs *flag.FlagSet) *string {
-	return fs.String("suite", env("SVCPROXY_GUEST_SUITE", defaultSuite), "Debian suite of the kernel (SVCPROXY_GUEST_SUITE)")
 }

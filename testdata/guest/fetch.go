@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,23 +13,23 @@ import (
 // kernelCommand puts a suite's newest kernel into the cache.
 func kernelCommand(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("guest kernel", flag.ExitOnError)
-	suite := suiteFlag(fs)
+	t := targetFlags(fs)
 	refresh := fs.Bool("refresh", false, "ask the archive for a newer one although the cache has one")
 	fs.Parse(args)
 	if !*refresh {
-		if k, err := cachedKernel(*suite); err == nil {
-			fmt.Printf("guest: kernel %s of %s is in %s\n", k.Release, *suite, k.Dir)
+		if k, err := cachedKernel(*t); err == nil {
+			fmt.Printf("guest: kernel %s of %s is in %s\n", k.Release, t, k.Dir)
 			return nil
 		}
 	}
 	if err := need("apt-get", "apt-cache", "dpkg-deb", "depmod", "xz"); err != nil {
 		return err
 	}
-	k, err := fetchKernel(ctx, *suite)
+	k, err := fetchKernel(ctx, *t)
 	if err != nil {
-		return fmt.Errorf("fetch the kernel of %s: %w", *suite, err)
+		return fmt.Errorf("fetch the kernel of %s: %w", t, err)
 	}
-	fmt.Printf("guest: kernel %s of %s is now in %s\n", k.Release, *suite, k.Dir)
+	fmt.Printf("guest: kernel %s of %s is now in %s\n", k.Release, t, k.Dir)
 	return nil
 }
 
@@ -43,20 +44,20 @@ func need(tools ...string) error {
 
 // fetchKernel downloads, unpacks and trims in a temporary folder and renames it
 // at the end, so that a kernel in the cache is a whole one.
-func fetchKernel(ctx context.Context, suite string) (kernel, error) {
+func fetchKernel(ctx context.Context, t target) (kernel, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return kernel{}, err
 	}
-	home := filepath.Join(cache, "kernels", suite)
+	home := filepath.Join(cache, "kernels", t.String())
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return kernel{}, err
 	}
-	a, err := openApt(ctx, filepath.Join(cache, "apt", suite), suite)
+	a, err := openApt(ctx, filepath.Join(cache, "apt", t.String()), t)
 	if err != nil {
 		return kernel{}, err
 	}
-	name, err := a.dependency(ctx, "linux-image-amd64", "linux-image-")
+	name, err := a.dependency(ctx, "linux-image-"+t.Arch, "linux-image-")
 	if err != nil {
 		return kernel{}, err
 	}
@@ -65,22 +66,37 @@ func fetchKernel(ctx context.Context, suite string) (kernel, error) {
 		return kernel{}, err
 	}
 	defer os.RemoveAll(tmp)
-	fmt.Printf("guest: downloading %s from %s\n", name, suite)
-	deb, err := a.download(ctx, name, tmp)
-	if err != nil {
+	// Since Linux 7 the image's package is empty, and depends on these.
+	parts := []string{name}
+	for _, prefix := range []string{"linux-base-", "linux-binary-", "linux-modules-"} {
+		if part, err := a.dependency(ctx, name, prefix); err == nil {
+			parts = append(parts, part)
+		}
+	}
+	id, full := "", filepath.Join(tmp, "full")
+	for _, part := range parts {
+		fmt.Printf("guest: downloading %s from %s\n", part, t)
+		deb, err := a.download(ctx, part, tmp)
+		if err != nil {
+			return kernel{}, err
+		}
+		if id == "" {
+			id = deb[:len(deb)-len(".deb")]
+		}
+		if err := tool(ctx, "dpkg-deb", "-x", filepath.Join(tmp, deb), full); err != nil {
+			return kernel{}, err
+		}
+	}
+	if err := trimKernel(ctx, full, filepath.Join(tmp, id)); err != nil {
 		return kernel{}, err
 	}
-	id := deb[:len(deb)-len(".deb")]
-	if err := unpackKernel(ctx, filepath.Join(tmp, deb), filepath.Join(tmp, id)); err != nil {
-		return kernel{}, err
-	}
-	return adopt(home, filepath.Join(tmp, id), id)
+	return adopt(home, filepath.Join(tmp, id), id, t)
 }
 
 // adopt moves an unpacked kernel into place and points "current" at it.
-func adopt(home, unpacked, id string) (kernel, error) {
+func adopt(home, unpacked, id string, t target) (kernel, error) {
 	dir := filepath.Join(home, id)
-	if _, err := openKernel(dir); err != nil {
+	if _, err := openKernel(dir, t); err != nil {
 		if err := os.RemoveAll(dir); err != nil {
 			return kernel{}, err
 		}
@@ -95,28 +111,34 @@ func adopt(home, unpacked, id string) (kernel, error) {
 	if err := os.Rename(link, filepath.Join(home, "current")); err != nil {
 		return kernel{}, err
 	}
-	return openKernel(dir)
+	return openKernel(dir, t)
 }
 
-// unpackKernel turns a kernel package into what openKernel wants.
-func unpackKernel(ctx context.Context, deb, dir string) error {
-	full := dir + ".full"
-	if err := tool(ctx, "dpkg-deb", "-x", deb, full); err != nil {
-		return err
+// trimKernel turns unpacked kernel packages into what openKernel wants.
+func trimKernel(ctx context.Context, full, dir string) error {
+	// Debian 13's packages have their modules where a merged /usr has them.
+	if modules := filepath.Join(full, "usr/lib/modules"); exists(modules) {
+		if err := errors.Join(mkdirs(filepath.Join(full, "lib")), os.Rename(modules, filepath.Join(full, "lib/modules"))); err != nil {
+			return err
+		}
 	}
-	found, err := filepath.Glob(filepath.Join(full, "boot/vmlinuz-*"))
+	found, err := filepath.Glob(filepath.Join(full, "lib/modules/*"))
 	if err != nil || len(found) != 1 {
-		return fmt.Errorf("%s: want one boot/vmlinuz-*, found %d", deb, len(found))
+		return fmt.Errorf("want one lib/modules/*, found %d", len(found))
 	}
-	release := filepath.Base(found[0])[len("vmlinuz-"):]
+	release := filepath.Base(found[0])
+	vmlinuz := filepath.Join(full, "boot/vmlinuz-"+release)
+	if !exists(vmlinuz) { // since Linux 7
+		vmlinuz = filepath.Join(found[0], "vmlinuz")
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	elf, err := extractVmlinux(ctx, found[0])
+	image, err := extractKernel(ctx, vmlinuz)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "vmlinux"), elf, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "vmlinux"), image, 0o644); err != nil {
 		return err
 	}
 	if err := tool(ctx, "depmod", "-b", full, release); err != nil {
@@ -134,4 +156,9 @@ func tool(ctx context.Context, name string, args ...string) error {
 		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -53,7 +53,19 @@ func bzImage(packed []byte) []byte {
 	return append(image, packed...)
 }
 
-func TestExtractVmlinux(t *testing.T) {
+// arm64 is the beginning of such a kernel.
+var arm64 = "MZ" + strings.Repeat("\x00", 54) + "ARM\x64\x00\x00\x00\x00"
+
+// zboot makes the parts of an EFI program with a packed kernel that payload looks at.
+func zboot(packed []byte, length int) []byte {
+	image := make([]byte, 128, 128+len(packed))
+	copy(image, "MZ\x00\x00zimg")
+	binary.LittleEndian.PutUint32(image[8:], 128)
+	binary.LittleEndian.PutUint32(image[12:], uint32(length))
+	return append(image, packed...)
+}
+
+func TestExtractKernel(t *testing.T) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	w.Write([]byte("\x7fELF the kernel"))
@@ -68,16 +80,19 @@ func TestExtractVmlinux(t *testing.T) {
 	}{
 		{"whole", whole, ""},
 		{"cut", whole[:len(whole)-9], "payload ends at"},
-		{"no kernel", make([]byte, 4096), "not an x86 bzImage"},
-		{"empty", nil, "not an x86 bzImage"},
+		{"no kernel", make([]byte, 4096), "neither a bzImage nor an arm64 kernel"},
+		{"empty", nil, "neither a bzImage nor an arm64 kernel"},
+		{"arm64", []byte(arm64), ""},
+		{"zboot", zboot(packed.Bytes(), packed.Len()), ""},
+		{"cut zboot", zboot(packed.Bytes(), packed.Len()+1), "payload ends at"},
 		{"unknown", bzImage([]byte("LZO? no")), "packed in an unknown way"},
 	} {
 		path := filepath.Join(t.TempDir(), "vmlinuz")
 		if err := os.WriteFile(path, test.image, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		elf, err := extractVmlinux(t.Context(), path)
-		if test.want == "" && (err != nil || string(elf) != "\x7fELF the kernel") {
+		elf, err := extractKernel(t.Context(), path)
+		if test.want == "" && (err != nil || string(elf) != "\x7fELF the kernel" && string(elf) != arm64) {
 			t.Errorf("%s: %q, %v", test.name, elf, err)
 		}
 		if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {

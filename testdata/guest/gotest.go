@@ -22,6 +22,7 @@ import (
 type gotest struct {
 	runner  *runner
 	tags    string
+	arch    string        // the target's; "" is ours
 	timeout time.Duration // for each package
 	grace   time.Duration // beyond it, before SIGQUIT and again before SIGKILL
 	verbose bool
@@ -49,6 +50,7 @@ func testCommand(ctx context.Context, args []string) error {
 		return nil
 	})
 	fs.Parse(args)
+	t.arch = t.runner.target.Arch
 	packages := fs.Args()
 	if len(packages) == 0 {
 		packages = []string{"."}
@@ -78,6 +80,7 @@ func (t gotest) run(ctx context.Context, packages []string) error {
 		each := t.timeout + 3*t.grace
 		t.runner.machine.Limit = t.runner.machine.BootLimit + time.Duration(len(s.Tests))*each + time.Minute
 	}
+	t.runner.binds = append(t.runner.binds, dir)
 	t.runner.fetches = append(t.runner.fetches, fetch{runningFile, filepath.Join(dir, runningFile)}, fetch{outputFile, filepath.Join(dir, outputFile)})
 	err = t.runner.run(ctx, []string{self, "testsuite", plan})
 	var code exitCode
@@ -145,6 +148,7 @@ func (t gotest) build(ctx context.Context, dir string, packages []string) (suite
 
 func (t gotest) compile(ctx context.Context, p packageTest) error {
 	cmd := goTool(ctx, "test", "-c", "-tags="+t.tags, "-o", p.Binary, p.Package)
+	cmd.Env = append(cmd.Env, "GOARCH="+t.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s", out) // begins with "# package", as go test shows it
 	}

@@ -57,7 +57,7 @@ func needMachine(t *testing.T) {
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		t.Skip(err, "(make guest)")
 	}
-	if _, err := cachedKernel(env("SVCPROXY_GUEST_SUITE", defaultSuite)); err != nil {
+	if _, err := cachedKernel(target{env("SVCPROXY_GUEST_SUITE", defaultSuite), "amd64"}); err != nil {
 		t.Skip(err)
 	}
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestGuestReachesServersOnTheHostsLoopback(t *testing.T) {
 // its units wrote when it was shut down.
 func TestSystemdBootsAndBootsAgain(t *testing.T) {
 	needMachine(t)
-	if dir, err := rootDir(env("SVCPROXY_GUEST_SUITE", defaultSuite)); err != nil {
+	if dir, err := rootDir(target{env("SVCPROXY_GUEST_SUITE", defaultSuite), "amd64"}); err != nil {
 		t.Fatal(err)
 	} else if _, err := os.Stat(dir); err != nil {
 		t.Skip(err, "(bin/guest root)")

@@ -24,20 +24,20 @@ func beInit() {
 }
 
 func serve() error {
-	if err := inOrder(insertBootModules, mountShares, restore); err != nil {
+	if err := inOrder(insertBootModules, mountShares); err != nil {
 		return err
 	}
 	j, err := readJob("/scratch")
 	if err != nil {
 		return err
 	}
-	if err := mountRoot(j); err != nil {
+	if err := inOrder(func() error { return restore(j) }, func() error { return mountRoot(j) }); err != nil {
 		return err
 	}
-	if j.Root != "" {
+	if j.Systemd {
 		return inOrder(func() error { return furnish(j) }, enterRoot, becomeSystemd)
 	}
-	if err := inOrder(enterRoot, mountKernelFolders, func() error { return prepare(j) }); err != nil {
+	if err := inOrder(func() error { return bindFolders(j) }, enterRoot, mountKernelFolders, func() error { return prepare(j) }); err != nil {
 		return err
 	}
 	out, err := openPort("stdio")
@@ -125,6 +125,24 @@ func mountRoot(j job) error {
 	return mount("/scratch", "/root"+scratch, "", unix.MS_MOVE, "")
 }
 
+// bindFolders puts folders of the host into a root that is not the host's. Each is
+// under an overlay of its own, so that it can be written, too.
+func bindFolders(j job) error {
+	if j.Root == "" {
+		return nil
+	}
+	for i, b := range append(j.Bind, bind{j.Modules, j.Modules}) {
+		upper, work := fmt.Sprintf("/upper/bind%d", i), fmt.Sprintf("/upper/work%d", i)
+		if err := mkdirs("/root"+b.To, upper, work); err != nil {
+			return err
+		}
+		if err := mount("overlay", "/root"+b.To, "overlay", 0, "lowerdir=/lower"+b.From+",upperdir="+upper+",workdir="+work); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // enterRoot makes /root the root of every process. The kernel's own threads
 // share process 1's: its request_module finds /sbin/modprobe there.
 func enterRoot() error {
@@ -184,7 +202,9 @@ func prepare(j job) error {
 	os.Setenv("PATH", systemPath)
 	// libcrc32c, which nf_conntrack needs, asks for a crc32c while it is itself
 	// being inserted. One that is there spares it a modprobe within a modprobe.
-	for _, m := range append([]string{"crc32c_generic"}, j.Load...) {
+	// Kernels that have it built in do not know its name.
+	exec.Command("modprobe", "-q", "crc32c_generic").Run()
+	for _, m := range j.Load {
 		if out, err := exec.Command("modprobe", strings.Split(m, " ")...).CombinedOutput(); err != nil {
 			return fmt.Errorf("modprobe %s: %w: %s", m, err, out)
 		}

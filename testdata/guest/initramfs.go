@@ -53,7 +53,7 @@ func initramfs(k kernel) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := os.ReadFile(self)
+	program, err := os.ReadFile(filepath.Join(k.Target.programs(self), filepath.Base(self)))
 	if err != nil {
 		return nil, err
 	}

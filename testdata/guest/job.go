@@ -22,11 +22,14 @@ type job struct {
 	Load    []string // modules to load first
 	Net     bool     // eth0 is there, to be given the address that QEMU expects
 
-	// Of a guest with --systemd only.
-	Root string   // what it boots, a host path; "" is the host's own files
-	Bind []string // host folders that the job finds at their places
-	Keep bool     // what it has written is wanted when it ends
+	Root    string // a host path; "" is the host's own files
+	Systemd bool   // the root's systemd is process 1
+	Bind    []bind // with a root: host folders that the job finds there
+	Keep    bool   // with systemd: what the guest has written is wanted when it ends
 }
+
+// A bind is a host folder and where the job finds it.
+type bind struct{ From, To string }
 
 func (j job) write(dir string) error {
 	b, err := json.Marshal(j)

@@ -46,32 +46,34 @@ func machineFlags(fs *flag.FlagSet) *machine {
 // or an oops ends the guest at once instead of hanging it. Without norandmaps
 // QEMU translates ld.so and libc again for each process, which doubles the time
 // of every short one.
-const kernelArguments = "console=ttyS0 quiet panic=-1 oops=panic reboot=t nokaslr norandmaps mitigations=off random.trust_cpu=on" +
-	" tsc=reliable no_timer_check cryptomgr.notests audit=0 nowatchdog"
+const kernelArguments = "quiet panic=-1 oops=panic nokaslr norandmaps mitigations=off cryptomgr.notests audit=0 nowatchdog "
 
 // arguments is QEMU's command line. Three virtio devices, because each costs a
 // tenth of a second to probe; thread=single, because under TCG two threads only
 // fight for this machine's processors.
-func (m machine) arguments(k kernel, dir string) []string {
+func (m machine) arguments(k kernel, e emulation, dir string) []string {
 	console := "file:" + filepath.Join(dir, "console")
 	if m.Console {
 		console = "file:/dev/stderr"
 	}
-	cpus := m.CPUs
+	cpus, more := m.CPUs, e.append
+	if k.Target.Arch == "amd64" {
+		more += tscArgument(m.Icount)
+	}
 	var icount []string
 	if m.Icount {
 		cpus, icount = 1, []string{"-icount", "shift=0"}
 	}
-	args := []string{
+	args := append(e.machine[:len(e.machine):len(e.machine)],
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", console,
-		"-M", "pc", "-cpu", "max", "-accel", "tcg,thread=single", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(m.Memory),
-		"-kernel", k.vmlinux(), "-initrd", filepath.Join(dir, "initramfs"), "-append", kernelArguments + tscArgument(m.Icount) + " " + m.Append,
+		"-accel", "tcg,thread=single", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(m.Memory),
+		"-kernel", k.vmlinux(), "-initrd", filepath.Join(dir, "initramfs"), "-append", kernelArguments+more+" "+m.Append,
 		"-fsdev", "local,id=root,path=/,security_model=none,multidevs=remap,readonly=on",
 		"-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
-		"-fsdev", "local,id=scratch,path=" + filepath.Join(dir, "scratch") + ",security_model=none",
+		"-fsdev", "local,id=scratch,path="+filepath.Join(dir, "scratch")+",security_model=none",
 		"-device", "virtio-9p-pci,fsdev=scratch,mount_tag=scratch",
 		"-chardev", "stdio,id=stdio,signal=off", "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=stdio,name=stdio",
-	}
+	)
 	args = append(args, icount...)
 	if m.Net {
 		// QEMU's own router would give the guest an IPv6 default route.
@@ -83,6 +85,10 @@ func (m machine) arguments(k kernel, dir string) []string {
 // boot starts the machine on a job and returns the command's exit code, once
 // its files are where they belong. Everything else is an error.
 func (m machine) boot(ctx context.Context, k kernel, j job, fetches []fetch) (int, error) {
+	e, err := k.Target.emulation()
+	if err != nil {
+		return 0, err
+	}
 	dir, err := os.MkdirTemp("", "guest-")
 	if err != nil {
 		return 0, err
@@ -95,7 +101,7 @@ func (m machine) boot(ctx context.Context, k kernel, j job, fetches []fetch) (in
 		return 0, err
 	}
 	shared := filepath.Join(dir, "scratch")
-	ended := m.emulate(ctx, m.arguments(k, dir), filepath.Join(shared, "up"))
+	ended := m.emulate(ctx, e.program, m.arguments(k, e, dir), filepath.Join(shared, "up"))
 	if err := carry(filepath.Join(shared, "out"), fetches); err != nil {
 		return 0, err
 	}
@@ -138,8 +144,8 @@ func (m machine) stageKept(dir string) error {
 }
 
 // emulate runs QEMU to its end, which is too soon to call success.
-func (m machine) emulate(ctx context.Context, args []string, up string) error {
-	cmd := exec.Command("qemu-system-x86_64", args...)
+func (m machine) emulate(ctx context.Context, program string, args []string, up string) error {
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	// Not /dev/null: at its end of file QEMU unplugs the virtio port, and the

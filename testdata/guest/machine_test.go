@@ -58,7 +58,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestMachineArguments(t *testing.T) {
 	m := machine{CPUs: 2, Memory: 512, Append: "last", QEMU: "-nic user"}
-	args := strings.Join(m.arguments(kernel{Dir: "/k"}, "/d"), " ")
+	args := strings.Join(m.arguments(kernel{Dir: "/k"}, emulations["amd64"], "/d"), " ")
 	for _, want := range []string{"-smp 2 -m 512", "-kernel /k/vmlinux", " last -fsdev local,id=root,path=/,security_model=none,multidevs=remap,readonly=on", "-nic user"} {
 		if !strings.Contains(args, want) {
 			t.Errorf("no %q in %s", want, args)
@@ -68,7 +68,7 @@ func TestMachineArguments(t *testing.T) {
 		t.Errorf("a network that nobody asked for: %s", args)
 	}
 	m.Icount = true
-	if args := strings.Join(m.arguments(kernel{Dir: "/k"}, "/d"), " "); !strings.Contains(args, "-smp 1 ") || !strings.Contains(args, "-icount shift=0") {
+	if args := strings.Join(m.arguments(kernel{Dir: "/k"}, emulations["amd64"], "/d"), " "); !strings.Contains(args, "-smp 1 ") || !strings.Contains(args, "-icount shift=0") {
 		t.Errorf("icount: %s", args)
 	}
 }

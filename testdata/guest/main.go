@@ -19,8 +19,8 @@ import (
 
 const usage = `usage:
   guest install [PACKAGE...]           Debian packages that are missing (root)
-  guest kernel [--suite S] [--refresh] fetch and unpack a kernel into the cache
-  guest root [--suite S]               make a root with systemd in the cache (root), for --systemd
+  guest kernel [flags] [--refresh]     fetch and unpack a kernel into the cache
+  guest root [flags]                   make a root with systemd in the cache (root), for --systemd
   guest run [flags] -- COMMAND [ARGS]  run a command there; go test -exec "$PWD/bin/guest run --"
   guest test [flags] PACKAGE...        run the packages' tests in one guest
   guest again -- COMMAND ARGS PACKAGE  run a command that tests a package; at most 2 tests that fail run again, alone

@@ -16,7 +16,7 @@ var bootModules = []string{"virtio_pci", "virtio_console", "9pnet_virtio", "9p",
 // kept are the beginnings of the paths of the modules a node appliance's tests
 // may ask for. The rest (wireless, Bluetooth, disks, sound) is most of 400 MB.
 var kept = []string{
-	"arch/x86/crypto/", "crypto/", "lib/",
+	"arch/x86/crypto/", "arch/arm64/crypto/", "crypto/", "lib/",
 	"fs/9p/", "fs/autofs/", "fs/fscache/", "fs/netfs/", "fs/overlayfs/",
 	"drivers/char/hw_random/", "drivers/char/virtio_console.ko", "drivers/virtio/",
 	"drivers/net/dummy.ko", "drivers/net/ifb.ko", "drivers/net/ipvlan/", "drivers/net/macvlan.ko", "drivers/net/net_failover.ko",

@@ -7,8 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +18,18 @@ import (
 var appliance = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "procps", "iproute2", "iptables", "nftables", "ipset", "kmod", "ipvsadm", "conntrack", "iputils-ping", "rpm",
 	"keepalived", "bird2", "frr",
+}
+
+// withRoot are those that tests and the demo use besides, where they run in the
+// root and not in this machine's files.
+var withRoot = []string{"curl", "busybox", "strace", "openssl", "knot"}
+
+// packages are those of the target's root.
+func (t target) packages() []string {
+	if t.release() == defaultSuite && !t.foreign() {
+		return appliance
+	}
+	return slices.Concat(appliance, withRoot)
 }
 
 // maskRoot takes out what a guest of minutes does not need: units that wait for
@@ -37,59 +49,60 @@ echo guest > "$1/etc/hostname"
 // rootCommand makes a root with systemd, for --systemd.
 func rootCommand(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("guest root", flag.ExitOnError)
-	suite := suiteFlag(fs)
+	t := targetFlags(fs)
 	fs.Parse(args)
-	dir, err := rootDir(*suite)
+	dir, err := rootDir(*t)
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(dir); err == nil {
-		fmt.Println("guest: a root of", *suite, "with systemd is in", dir)
+		fmt.Println("guest: a root of", t, "with systemd is in", dir)
 		return nil
 	}
 	if err := need("mmdebstrap", "apt-get"); err != nil {
 		return err
 	}
-	fmt.Println("guest: making a root of", *suite, "with systemd in", dir)
-	return makeRoot(ctx, *suite, dir)
+	fmt.Println("guest: making a root of", t, "with systemd in", dir)
+	return makeRoot(ctx, *t, dir)
 }
 
-// rootDir is where the root of a suite is, named after what is in it so that a
+// rootDir is where the root of a target is, named after what is in it so that a
 // change of that makes a new one.
-func rootDir(suite string) (string, error) {
+func rootDir(t target) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	suite, _, _ = strings.Cut(suite, "-") // the kernel may be backports'
-	id := sha256.Sum256([]byte(strings.Join(appliance, " ") + maskRoot))
-	return filepath.Join(cache, "roots", fmt.Sprintf("%s-%x", suite, id[:6])), nil
+	t.Suite = t.release()
+	id := sha256.Sum256([]byte(strings.Join(t.packages(), " ") + maskRoot))
+	return filepath.Join(cache, "roots", fmt.Sprintf("%s-%x", t, id[:6])), nil
 }
 
 // makeRoot builds in a temporary folder and renames it at the end.
-func makeRoot(ctx context.Context, suite, dir string) error {
+func makeRoot(ctx context.Context, t target, dir string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("a root's files belong to root: make it as root")
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	suite, _, _ = strings.Cut(suite, "-")
-	cmd := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
-	targets, err := cmd.Output()
-	if err != nil {
-		return fmt.Errorf("apt-get indextargets: %w", err)
-	}
-	list, err := sourcesList(string(targets), suite)
+	list, err := machinesSources(ctx, t.release())
 	if err != nil {
 		return err
+	}
+	if t.foreign() {
+		forget, err := interpret(t)
+		if err != nil {
+			return err
+		}
+		defer forget()
 	}
 	building, err := os.MkdirTemp(filepath.Dir(dir), ".build-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(building)
-	args := []string{"--quiet", "--mode=root", "--variant=apt", "--include=" + strings.Join(appliance, ","), suite, building}
+	args := []string{"--quiet", "--mode=root", "--variant=apt", "--skip=check/qemu", "--architectures=" + t.Arch, "--include=" + strings.Join(t.packages(), ","), t.release(), building}
 	for line := range strings.Lines(list) {
 		args = append(args, strings.TrimSpace(line))
 	}
@@ -100,4 +113,26 @@ func makeRoot(ctx context.Context, suite, dir string) error {
 		return err
 	}
 	return os.Rename(building, dir)
+}
+
+// interpret has this machine's kernel run the target's programs by QEMU, for the
+// packages' own scripts, until forget is called.
+func interpret(t target) (forget func(), err error) {
+	const folder, name = "/proc/sys/fs/binfmt_misc/", "svcproxy-arm64"
+	if exists(folder + "qemu-aarch64") {
+		return func() {}, nil // Debian's own, by binfmt-support
+	}
+	if !exists(folder + "register") {
+		if err := mount("binfmt_misc", folder, "binfmt_misc", 0, ""); err != nil {
+			return nil, err
+		}
+	}
+	os.WriteFile(folder+name, []byte("-1"), 0) // of one that was killed
+	// An ELF file of 64 bits, little endian, for machine 183. F: the interpreter is opened now, so that a chroot has it.
+	const register = ":" + name + `:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00` +
+		`:\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:/usr/bin/qemu-aarch64-static:OCF`
+	if err := os.WriteFile(folder+"register", []byte(register), 0); err != nil {
+		return nil, fmt.Errorf("have the kernel run programs of %s: %w", t.Arch, err)
+	}
+	return func() { os.WriteFile(folder+name, []byte("-1"), 0) }, nil
 }

@@ -14,10 +14,11 @@ import (
 // A runner runs jobs on some kernel that has what svcproxy needs.
 type runner struct {
 	machine *machine
-	suite   *string
-	kernel  string // a folder to use instead of the suite's
+	target  *target
+	kernel  string // a folder to use instead of the target's
 	where   string // "qemu", "native" or "auto"
 	load    string
+	root    bool
 	systemd bool
 	kept    string // a file: what an earlier guest has written
 	binds   []string
@@ -25,7 +26,7 @@ type runner struct {
 }
 
 func runnerFlags(fs *flag.FlagSet) *runner {
-	r := &runner{machine: machineFlags(fs), suite: suiteFlag(fs)}
+	r := &runner{machine: machineFlags(fs), target: targetFlags(fs)}
 	fs.StringVar(&r.kernel, "kernel", os.Getenv("SVCPROXY_GUEST_KERNEL"), "folder of an unpacked kernel, instead of the suite's (SVCPROXY_GUEST_KERNEL)")
 	fs.StringVar(&r.where, "where", env("SVCPROXY_GUEST_WHERE", "auto"), "qemu, native (new namespaces on this kernel) or auto (SVCPROXY_GUEST_WHERE)")
 	fs.StringVar(&r.load, "load", env("SVCPROXY_GUEST_LOAD", "dummy,ip_vs"), "modules to load first (SVCPROXY_GUEST_LOAD)")
@@ -33,9 +34,10 @@ func runnerFlags(fs *flag.FlagSet) *runner {
 		r.fetches = append(r.fetches, fetch{".", dir})
 		return os.MkdirAll(dir, 0o755)
 	})
+	fs.BoolVar(&r.root, "root", os.Getenv("SVCPROXY_GUEST_ROOT") == "1", "run in the suite's root (guest root), not in the host's files (SVCPROXY_GUEST_ROOT=1)")
 	fs.BoolVar(&r.systemd, "systemd", false, "boot the suite's root with systemd (guest root) and run the command as its last unit")
 	fs.StringVar(&r.kept, "keep", "", "with --systemd: `FILE` that what is written is restored from, if it is there, and kept in")
-	fs.Func("bind", "with --systemd: `FOLDER` of the host that the command finds at its place, besides the working folder", func(dir string) error {
+	fs.Func("bind", "with --root or --systemd: `FOLDER` of the host that the command finds at its place, besides the working folder", func(dir string) error {
 		r.binds = append(r.binds, dir)
 		return nil
 	})
@@ -95,8 +97,8 @@ func (r *runner) native() (bool, error) {
 	case "qemu":
 		return false, nil
 	case "auto":
-		// Icount, a network, a kernel of one's own and kernel arguments mean a machine.
-		return os.Geteuid() == 0 && !r.systemd && !r.machine.Icount && !r.machine.Net && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
+		// Icount, a network, a kernel or root of one's own and kernel arguments mean a machine.
+		return os.Geteuid() == 0 && !r.systemd && !r.root && r.target.Suite == defaultSuite && !r.target.foreign() && !r.machine.Icount && !r.machine.Net && r.kernel == "" && r.machine.Append == "" && kernelHasIPVS(), nil
 	}
 	return false, fmt.Errorf("--where=%s: want qemu, native or auto", r.where)
 }
@@ -125,14 +127,13 @@ func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
 		j.Env = append(j.Env, "GOCOVERDIR="+out+"/covdata")
 		fetches = append(fetches, fetch{"covdata", cover})
 	}
-	if r.systemd {
-		if j.Root, err = rootDir(*r.suite); err != nil {
+	if r.systemd || r.root || r.target.foreign() {
+		if err := r.enterRoot(&j); err != nil {
 			return 0, err
 		}
-		if _, err := os.Stat(j.Root); err != nil {
-			return 0, fmt.Errorf("%w: run `guest root`", err)
-		}
-		j.Bind, j.Keep, m.Kept = append([]string{dir}, r.binds...), r.kept != "", r.kept
+	}
+	if r.systemd {
+		j.Systemd, j.Keep, m.Kept = true, r.kept != "", r.kept
 		if j.Keep {
 			fetches = append(fetches, fetch{keptFile, r.kept})
 		}
@@ -140,9 +141,28 @@ func (r *runner) runGuest(ctx context.Context, args []string) (int, error) {
 	return m.boot(ctx, k, j, append(fetches, r.fetches...))
 }
 
+// enterRoot gives the job the target's root, and there the folders of the host that it needs.
+func (r *runner) enterRoot(j *job) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if j.Root, err = rootDir(*r.target); err != nil {
+		return err
+	}
+	if !exists(j.Root) {
+		return fmt.Errorf("no root in %s: run `guest root --suite %s --arch %s`", j.Root, r.target.Suite, r.target.Arch)
+	}
+	for _, dir := range append([]string{j.Dir}, r.binds...) {
+		j.Bind = append(j.Bind, bind{dir, dir})
+	}
+	j.Bind = append(j.Bind, bind{r.target.programs(self), filepath.Dir(self)})
+	return nil
+}
+
 func (r *runner) openKernel() (kernel, error) {
 	if r.kernel != "" {
-		return openKernel(r.kernel)
+		return openKernel(r.kernel, *r.target)
 	}
-	return cachedKernel(*r.suite)
+	return cachedKernel(*r.target)
 }

@@ -57,25 +57,26 @@ WantedBy=sysinit.target
 `
 
 // restore puts back what another guest has written, before the overlay is there
-// to hide it. The tar is the host's: there is none in an initramfs.
-func restore() error {
+// to hide it. The tar is the root's: there is none in an initramfs.
+func restore(j job) error {
+	root := "/lower" + j.Root
 	if _, err := os.Stat("/scratch/" + keptFile); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err := errors.Join(
-		mount("/upper", "/lower/mnt", "", unix.MS_BIND, ""),
-		mount("/scratch", "/lower/media", "", unix.MS_BIND, ""),
-		mount("proc", "/lower/proc", "proc", 0, ""), // chmod looks there; the host's is of no use
+		mount("/upper", root+"/mnt", "", unix.MS_BIND, ""),
+		mount("/scratch", root+"/media", "", unix.MS_BIND, ""),
+		mount("proc", root+"/proc", "proc", 0, ""), // chmod looks there; the host's is of no use
 	); err != nil {
 		return err
 	}
 	cmd := exec.Command("/bin/tar", "-C", "/mnt/files", "--xattrs", "--xattrs-include=*", "-xpf", "/media/"+keptFile)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: "/lower"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
 	cmd.Env = []string{"PATH=" + systemPath}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("restore %s: %w: %s", keptFile, err, out)
 	}
-	return errors.Join(unix.Unmount("/lower/mnt", 0), unix.Unmount("/lower/media", 0), unix.Unmount("/lower/proc", 0))
+	return errors.Join(unix.Unmount(root+"/mnt", 0), unix.Unmount(root+"/media", 0), unix.Unmount(root+"/proc", 0))
 }
 
 // furnish puts into the new root what the job's units need; before enterRoot.
@@ -137,11 +138,11 @@ func serveSystemJob() (stopping bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for _, path := range j.Bind {
-		if err := mkdirs(path); err != nil {
+	for _, b := range j.Bind {
+		if err := mkdirs(b.To); err != nil {
 			return false, err
 		}
-		if err := mount(hostFiles+path, path, "", unix.MS_BIND, ""); err != nil {
+		if err := mount(hostFiles+b.From, b.To, "", unix.MS_BIND, ""); err != nil {
 			return false, err
 		}
 	}

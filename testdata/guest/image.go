@@ -19,31 +19,50 @@ const (
 	payloadLengthAt = 0x24c
 )
 
-// extractVmlinux returns the ELF kernel inside a bzImage. QEMU starts it by PVH,
+// extractKernel returns the ELF kernel inside a bzImage. QEMU starts it by PVH,
 // which saves the guest its own decompression: half of the boot time under TCG.
-func extractVmlinux(ctx context.Context, path string) ([]byte, error) {
+func extractKernel(ctx context.Context, path string) ([]byte, error) {
 	image, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
+	}
+	if isArm64(image) {
+		return image, nil
 	}
 	p, err := payload(image)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	elf, err := decompress(ctx, p)
+	unpacked, err := decompress(ctx, p)
 	if err != nil {
 		return nil, fmt.Errorf("%s: unpack its payload: %w", path, err)
 	}
-	if !bytes.HasPrefix(elf, []byte("\x7fELF")) {
-		return nil, fmt.Errorf("%s: its payload is no ELF file", path)
+	if !bytes.HasPrefix(unpacked, []byte("\x7fELF")) && !isArm64(unpacked) {
+		return nil, fmt.Errorf("%s: its payload is no kernel", path)
 	}
-	return elf, nil
+	return unpacked, nil
 }
 
-// payload is the compressed kernel in a bzImage.
+// isArm64 reports whether this is an arm64 kernel, unpacked: QEMU starts it as it
+// is (Documentation/arch/arm64/booting.rst).
+func isArm64(image []byte) bool {
+	const magicAt = 56
+	return len(image) > magicAt+4 && string(image[magicAt:magicAt+4]) == "ARM\x64"
+}
+
+// payload is the compressed kernel in a bzImage, or in an EFI program that
+// unpacks it (zboot, include/linux/pe.h): "MZ", "zimg" at 4, offset and length.
 func payload(image []byte) ([]byte, error) {
+	if len(image) > 64 && string(image[4:8]) == "zimg" {
+		start := uint64(binary.LittleEndian.Uint32(image[8:]))
+		end := start + uint64(binary.LittleEndian.Uint32(image[12:]))
+		if end > uint64(len(image)) {
+			return nil, fmt.Errorf("zboot image is cut: payload ends at %d of %d", end, len(image))
+		}
+		return image[start:end], nil
+	}
 	if len(image) < payloadLengthAt+4 || string(image[headerMagicAt:headerMagicAt+4]) != "HdrS" {
-		return nil, fmt.Errorf("not an x86 bzImage")
+		return nil, fmt.Errorf("neither a bzImage nor an arm64 kernel")
 	}
 	sects := uint64(image[setupSectsAt])
 	if sects == 0 {
