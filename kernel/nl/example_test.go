@@ -1,6 +1,7 @@
 package nl_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log"
 
@@ -28,10 +29,9 @@ func ExampleBatch() {
 
 // Attrs walks attributes in place. Check Err after the walk: a wrong length ends it.
 func ExampleAttrs() {
-	p := []byte{
-		8, 0, 3, 0, 'l', 'o', 0, 0, // IFLA_IFNAME
-		8, 0, 4, 0, 0, 0, 1, 0, // IFLA_MTU
-	}
+	order := binary.NativeEndian
+	p := append(order.AppendUint16(order.AppendUint16(nil, 8), unix.IFLA_IFNAME), "lo\x00\x00"...)
+	p = order.AppendUint32(order.AppendUint16(order.AppendUint16(p, 8), unix.IFLA_MTU), 65536)
 	a := nl.ParseAttrs(p)
 	for a.Next() {
 		switch a.Type() {

@@ -446,12 +446,17 @@ func TestAttrsRoundTrip(t *testing.T) {
 	}
 }
 
+// attr is an attribute of type 1 that says it has this length.
+func attr(length uint16, value ...byte) []byte {
+	return append(binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, length), 1), value...)
+}
+
 func TestAttrsAreStrict(t *testing.T) {
 	for name, p := range map[string][]byte{
-		"short":    {4, 0, 1},
-		"too long": {9, 0, 1, 0, 0, 0, 0, 0},
-		"no head":  {3, 0, 1, 0},
-		"tail":     {4, 0, 1, 0, 0},
+		"short":    attr(4)[:3],
+		"too long": attr(9, 0, 0, 0, 0),
+		"no head":  attr(3),
+		"tail":     attr(4, 0),
 	} {
 		a := ParseAttrs(p)
 		for a.Next() {
@@ -460,7 +465,7 @@ func TestAttrsAreStrict(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	a := ParseAttrs([]byte{6, 0, 1, 0, 5, 5})
+	a := ParseAttrs(attr(6, 5, 5))
 	if !a.Next() || a.U16() == 0 || a.Err() != nil {
 		t.Errorf("an unpadded last attribute: %v", a.Err())
 	}
