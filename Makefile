@@ -34,13 +34,13 @@ apiserver:
 # test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
 # processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
 # of the others
-test: build guest apiserver bin/nfpm bin/legacy
+test: build guest apiserver release-tools bin/nfpm bin/legacy
 	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-fallback test-native-rules lint
 
 # test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
 test-here: export SVCPROXY_NOSKIP ?= 1
-test-here: apiserver
+test-here: apiserver release-tools bin/nfpm
 	$(GO) test -timeout 30m ./... $(filter-out ./testdata/traffic,$(EXTRA_PKGS))
 
 # test-kernel: those of packages that speak with a kernel, in the guest; with 100 random tables, or as many as SVCPROXY_RANDOM_TABLES says.
@@ -200,10 +200,34 @@ demo: build guest
 	$(GO) build -trimpath -o bin/demo ./testdata/demo
 	$(GUEST) run -- bin/demo
 
-# packages: deb and rpm for amd64 and arm64 in bin/packages; the same commit gives the same bytes
+# packages: deb, rpm and a tarball for amd64 and arm64 in bin/packages; the same commit gives the same bytes
 packages: bin/nfpm
 	rm -rf bin/packages
 	GO="$(GO)" packaging/build bin/packages
+
+# release: what a release of VERSION publishes, in bin/release: packages, tarballs, their parts (SBOM), notes, sums. With KEY, the fingerprint
+# of a key of gpg's that is older than the commit, also signatures and an apt repository. The same commit gives the same bytes.
+release: release-tools bin/nfpm
+	@test -z "$$(git status --porcelain)" || { echo "make release: the tree has changes that are not committed"; exit 1; }
+	rm -rf bin/release
+	GO="$(GO)" $(GO) run ./packaging/release make bin/release "$(VERSION)" $(KEY)
+
+# test-release: that a release for both architectures has the same bytes twice; make test makes one for amd64
+test-release: release-tools bin/nfpm $(GUEST)
+	$(GUEST) install
+	SVCPROXY_NOSKIP=1 SVCPROXY_RELEASE=whole $(GO) test -count=1 -v -timeout 30m -run '^TestRelease$$' ./packaging/release
+
+# What makes and signs an apt repository.
+release-tools:
+	@dpkg -s apt-utils gpg gpg-agent >/dev/null 2>&1 || { apt-get -q update; apt-get -q install --yes --no-install-recommends apt-utils gpg gpg-agent; }
+
+# outdated: newer versions of the modules that svcproxy, its tests and its packager are made with
+outdated:
+	@for dir in . packaging/nfpm; do \
+		modules=$$($(GO) list -C $$dir -deps -test -f '{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}' ./... tool 2>/dev/null | sort -u); \
+		$(GO) list -C $$dir -m -u -f '{{with .Update}}{{$$.Path}} {{$$.Version}}, newer: {{.Version}}{{end}}' $$modules | grep . || \
+			echo "$$dir: all are the newest"; \
+	done
 
 # appliance: the packages on a node with systemd: install, run, break, upgrade, remove, boot; the kernel's tests in the unit's sandbox
 appliance: bin/nfpm $(GUEST)
@@ -263,4 +287,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-systems lint demo packages appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-systems lint demo packages release test-release release-tools outdated appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
