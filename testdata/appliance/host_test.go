@@ -131,8 +131,11 @@ func TestNode(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"newcomer", "reboot", "blackout"}, {"unusual"}, {"edge"}, {"fleet"}, {"pair"}, {"sandbox"}} {
+	for _, boots := range [][]string{{"deb"}, {"rpm"}, {"release"}, {"newcomer", "reboot", "blackout"}, {"unusual"}, {"edge"}, {"fleet"}, {"pair"}, {"sandbox"}} {
 		t.Run(boots[0], func(t *testing.T) {
+			if boots[0] == "release" {
+				repositories(t, dir)
+			}
 			kept := filepath.Join(t.TempDir(), "kept.tar")
 			for _, script := range boots {
 				args := []string{"run", "--systemd", "--limit=35m", "--bind", tree, "--bind", dir, "--bind", filepath.Dir(self)}
