@@ -8,6 +8,9 @@ type Counters struct {
 	Total    Traffic
 	Virtuals []VirtualCounters // of all programs, sorted
 	Reals    []RealCounters    // sorted
+	// Chosen are the connections that rules of nftables sent to each endpoint of an address, sorted, under no endpoint
+	// those to endpoints that the address no longer has. Nil: nothing counts them.
+	Chosen []RealTraffic
 	// Flows is the number of entries in the connection tracker, and MaxFlows its limit.
 	// Both are 0 if the connection tracker is not loaded.
 	Flows, MaxFlows uint64

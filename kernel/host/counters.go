@@ -9,6 +9,7 @@ import (
 
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/ipvs"
+	"github.com/svcproxy/svcproxy/kernel/nft"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/kernel/sysctl"
@@ -19,6 +20,7 @@ import (
 type Counters struct {
 	mu     sync.Mutex
 	ipvs   counted
+	slots  *nft.Counts // nil but in mode nftables
 	params *sysctl.Params
 }
 
@@ -33,8 +35,9 @@ type counted interface {
 
 // OpenCounters opens the counters of the calling thread's network namespace. A nil
 // dialer makes plain sockets. Without IPVS there are no counters but those of connection
-// tracking. With a relay the counters are the relay's, not those of IPVS.
-func OpenCounters(d *nl.Dialer, r *relay.Relay) (*Counters, error) {
+// tracking. With a relay the counters are the relay's, not those of IPVS. With a kernel in
+// mode nftables there are also those of its slots.
+func OpenCounters(d *nl.Dialer, r *relay.Relay, slots *Kernel) (*Counters, error) {
 	counts := counted(noCounters{})
 	switch {
 	case r != nil:
@@ -46,13 +49,23 @@ func OpenCounters(d *nl.Dialer, r *relay.Relay) (*Counters, error) {
 		}
 		counts = c
 	}
-	return &Counters{ipvs: counts, params: sysctl.Open(sysctl.OpenSaved("", ""))}, nil
+	all := &Counters{ipvs: counts, params: sysctl.Open(sysctl.OpenSaved("", ""))}
+	if slots != nil {
+		var err error
+		if all.slots, err = slots.tables.(nativeTables).table.Counts(d); err != nil {
+			return nil, errors.Join(err, counts.Close())
+		}
+	}
+	return all, nil
 }
 
 // Close releases sockets and files.
 func (c *Counters) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.slots != nil {
+		return errors.Join(c.ipvs.Close(), c.slots.Close())
+	}
 	return c.ipvs.Close()
 }
 
@@ -61,7 +74,8 @@ const (
 	flowMax   = "net.netfilter.nf_conntrack_max"
 )
 
-// Read reads the counters with one netlink dump, whose size grows with the table.
+// Read reads the counters with one netlink dump, and one for each family in mode nftables,
+// whose size grows with the table.
 // Concurrent callers wait for each other.
 func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 	c.mu.Lock()
@@ -72,6 +86,11 @@ func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 	r, err := c.ipvs.Read()
 	if err != nil {
 		return kernel.Counters{}, fmt.Errorf("reading IPVS: %w", err)
+	}
+	if c.slots != nil {
+		if r.Chosen, err = c.slots.Read(); err != nil {
+			return kernel.Counters{}, err
+		}
 	}
 	params, err := c.params.Read([]string{flowCount, flowMax})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 func TestCountersBesideTheLoop(t *testing.T) {
 	k := open(t, host.Options{Sysctls: ipvs.SysctlNames})
 	var w wire
-	c, err := host.OpenCounters(w.dialer(), nil)
+	c, err := host.OpenCounters(w.dialer(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

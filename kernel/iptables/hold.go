@@ -24,7 +24,7 @@ func (t *Tables) Hold() error {
 	if err != nil {
 		return err
 	}
-	if err := c.Commit(heldTable()); err != nil {
+	if err := c.Commit(heldTable(), nil); err != nil {
 		c.Close()
 		return fmt.Errorf("creating table inet %s of nftables: %w", holder, err)
 	}

@@ -36,7 +36,7 @@ func (t *Table) wake() {
 		}
 	}
 	limit(b, unix.NFNL_MSG_BATCH_END)
-	t.last.dormant = t.conn.Commit(b) != nil
+	t.last.dormant = t.conn.Commit(b, nil) != nil
 }
 
 // putTable adds the message that creates a table unless it is there, and switches it on.
@@ -89,7 +89,7 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	if x.err != nil {
 		return x.refuse([]int32{int32(x.bad)}, x.err)
 	}
-	err := t.conn.Commit(&x.batch)
+	err := t.send(&x)
 	if err == nil {
 		return nil
 	}
@@ -99,6 +99,16 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	}
 	m := failed.Messages[0]
 	return x.refuse(x.blamed(m), m.Err)
+}
+
+// send commits a transaction, and keeps what slots counted that it removes.
+func (t *Table) send(x *transaction) error {
+	if !x.echoes {
+		return t.conn.Commit(&x.batch, nil)
+	}
+	t.ended.mu.Lock()
+	defer t.ended.mu.Unlock()
+	return t.conn.Commit(&x.batch, t.ended.add)
 }
 
 // emptied returns the families whose tables have nothing that the ops do not remove: the tables go, too.

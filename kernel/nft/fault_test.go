@@ -154,7 +154,7 @@ func TestLyingRule(t *testing.T) {
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
 	putRule(b, "svcproxy", kernel.Chain{Family: kernel.IPv4, Table: "filter", Name: "INPUT"}, r.exprs, own)
 	limit(b, unix.NFNL_MSG_BATCH_END)
-	if err := table.conn.Commit(b); err != nil {
+	if err := table.conn.Commit(b, nil); err != nil {
 		t.Fatal(err)
 	}
 	chains, err := table.ReadChains()

@@ -103,7 +103,7 @@ func (t *Table) writeLinks(typ uint16, f kernel.Family, links ...string) error {
 	putTable(b, t.names.Table(), f)
 	putFlowtable(b, typ, t.names.Table(), f, links)
 	limit(b, unix.NFNL_MSG_BATCH_END)
-	err := t.conn.Commit(b)
+	err := t.conn.Commit(b, nil)
 	if refused := new(nl.BatchError); err != nil && !errors.As(err, &refused) {
 		return fmt.Errorf("%w: %w", kernel.ErrUnknownOutcome, err)
 	}

@@ -120,6 +120,9 @@ func (s shape) dataSize(f kernel.Family) uint32 {
 	return 0
 }
 
+// counts reports whether the elements of a set to be made count.
+func (s shape) counts(set kernel.Set) bool { return s.to != nil && set.Size <= maxCounted }
+
 // putSet adds the message that creates a set. It has no size, so it grows as needed.
 func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 	shape, ok := shapes[s.Type]
@@ -139,6 +142,9 @@ func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 	}
 	if shape.class {
 		hostOrder(b, dataOrder)
+	}
+	if shape.counts(s) {
+		putCounter(b)
 	}
 	if shape.interval {
 		desc := b.Nest(unix.NFTA_SET_DESC)

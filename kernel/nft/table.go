@@ -47,6 +47,8 @@ type Table struct {
 	verified    map[string]kernel.Entries // by set
 	id          uint32
 	count       int // of entries in the last list of all
+
+	ended ended // counts of removed slots
 }
 
 // Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
@@ -156,7 +158,7 @@ func (t *Table) RemoveWhole(f kernel.Family, name string) error {
 	b.Text(unix.NFTA_TABLE_NAME, name)
 	b.End()
 	limit(b, unix.NFNL_MSG_BATCH_END)
-	if err := t.conn.Commit(b); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := t.conn.Commit(b, nil); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("removing table %s %s of nftables: %w", ip(f), name, err)
 	}
 	return nil

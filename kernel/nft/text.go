@@ -52,6 +52,9 @@ func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
 		what += fmt.Sprintf(" : classid; }\nadd map %s { type classid : verdict", to)
 	case shape.to != nil:
 		what += " : " + typesText(shape.to, s.Family)
+		if shape.counts(s) {
+			what += "; counter"
+		}
 	case shape.interval:
 		what += "; flags interval"
 	}

@@ -31,6 +31,7 @@ type transaction struct {
 	elements []int32 // the ops of entries, and where in their messages they begin
 	offsets  []int32
 	ids      uint32 // of new sets
+	echoes   bool   // the kernel is to tell what it removes
 
 	bad int // the op that cannot be written
 	err error
@@ -336,8 +337,11 @@ func (x *transaction) run(typ uint16, places []int32) (n int) {
 		return n
 	}
 	flags := uint16(0)
-	if typ == unix.NFT_MSG_NEWSETELEM {
+	switch {
+	case typ == unix.NFT_MSG_NEWSETELEM:
 		flags = unix.NLM_F_CREATE
+	case shape.to != nil && len(x.elements) < maxEchoed:
+		flags, x.echoes = unix.NLM_F_ECHO, true
 	}
 	start := x.batch.Size()
 	x.begin(typ, flags, family)

@@ -59,7 +59,7 @@ func (t *Table) Try(chains []kernel.Chain) error {
 	limit(b, unix.NFNL_MSG_BATCH_END)
 
 	var failed *nl.BatchError
-	err := t.conn.Commit(b)
+	err := t.conn.Commit(b, nil)
 	if !errors.As(err, &failed) {
 		return fmt.Errorf("trying rules of nftables: %w", err)
 	}

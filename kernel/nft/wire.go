@@ -16,6 +16,7 @@ const (
 	descConcat    = 2    // NFTA_SET_DESC_CONCAT
 	fieldLen      = 1    // NFTA_SET_FIELD_LEN
 	elemKeyEnd    = 10   // NFTA_SET_ELEM_KEY_END
+	setExpr       = 17   // NFTA_SET_EXPR
 	sizeofNfgen   = 4    // struct nfgenmsg
 	typeOfVerdict = 0xffffff00
 )

@@ -116,7 +116,7 @@ func (c *Conn) Send(b *Batch) error {
 	for i := 0; i < b.Len(); {
 		j := b.chunk(i)
 		var err error
-		failed, err = c.exchange(b, i, j, j-1, failed)
+		failed, err = c.exchange(b, i, j, j-1, failed, nil)
 		if err != nil {
 			failed = spread(failed, i, j, fmt.Errorf("%w: %w", ErrUnknown, err))
 			if !errors.Is(err, unix.ENOBUFS) {
@@ -133,15 +133,19 @@ func (c *Conn) Send(b *Batch) error {
 	return &BatchError{Sent: b.Len(), Messages: failed}
 }
 
+// Echo is called with the type and the payload of a message. The payload is valid during the call.
+type Echo func(typ uint16, payload []byte)
+
 // Commit sends the messages of the batch as one transaction of nftables: all take effect, or none. The caller begins it
 // with NFNL_MSG_BATCH_BEGIN and ends it with NFNL_MSG_BATCH_END. It is one datagram of any length. The error is a
-// *BatchError with the first refusal; that of the first message is the transaction's as a whole.
-func (c *Conn) Commit(b *Batch) error {
+// *BatchError with the first refusal; that of the first message is the transaction's as a whole. echo, unless nil, is
+// called with what the kernel answers to messages with NLM_F_ECHO.
+func (c *Conn) Commit(b *Batch, echo Echo) error {
 	if err := b.ready(); err != nil {
 		return err
 	}
 	// Before Linux 6.10 the kernel acknowledges the end of no transaction.
-	failed, err := c.exchange(b, 0, b.Len(), b.Len()-2, nil)
+	failed, err := c.exchange(b, 0, b.Len(), b.Len()-2, nil, echo)
 	if err != nil {
 		return err
 	}
@@ -163,7 +167,7 @@ func (b *Batch) chunk(i int) int {
 // exchange sends messages i to j-1 in one datagram and collects errors until message end is answered. If that is
 // not the last one, they are a transaction, and its first error is the answer. A non-nil error means that answers
 // to this datagram are lost.
-func (c *Conn) exchange(b *Batch, i, j, end int, failed []MessageError) ([]MessageError, error) {
+func (c *Conn) exchange(b *Batch, i, j, end int, failed []MessageError, echo Echo) ([]MessageError, error) {
 	if err := c.connect(); err != nil {
 		return failed, err
 	}
@@ -188,7 +192,10 @@ func (c *Conn) exchange(b *Batch, i, j, end int, failed []MessageError) ([]Messa
 			if m, p, err = cut(p); err != nil {
 				return failed, c.fail("reading a reply", err)
 			}
-			k := int(m.seq - first) // out of range for a foreign sequence number
+			k := int(m.seq - first)                       // out of range for a foreign sequence number
+			if m.typ != unix.NLMSG_ERROR && echo != nil { // of an element it has sequence number 0 (Linux 6.18)
+				echo(m.typ, m.payload)
+			}
 			if m.typ != unix.NLMSG_ERROR || m.seq-first >= uint32(j-i) {
 				continue
 			}

@@ -205,7 +205,11 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	if err != nil {
 		return err
 	}
-	counters, err := host.OpenCounters(nil, s.relay)
+	var slots *host.Kernel
+	if d.mode.Name() == mode.NFTables {
+		slots = d.kernel
+	}
+	counters, err := host.OpenCounters(nil, s.relay, slots)
 	if err != nil {
 		return err
 	}

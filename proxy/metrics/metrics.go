@@ -95,7 +95,7 @@ func (m *Metrics) Handler() http.Handler {
 // collectorOf returns the collector of one scrape.
 func (m *Metrics) collectorOf(s status.Status, endpoints string) statusCollector {
 	var traffic []status.Traffic
-	if !s.Uncounted {
+	if !s.Uncounted || s.NewOnly {
 		traffic = m.traffic.update(s.Services)
 	}
 	return statusCollector{

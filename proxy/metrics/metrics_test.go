@@ -149,6 +149,25 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
+// Where new connections alone are counted there are no other series of connections.
+func TestNewOnly(t *testing.T) {
+	st := shop()
+	st.Uncounted, st.NewOnly = true, true
+	web := &st.Services[slices.IndexFunc(st.Services, func(s status.Service) bool { return len(s.Endpoints) > 0 })]
+	web.Endpoints[0].Traffic = &status.Traffic{Connections: 7}
+	text := scrape(t, at(st), "?endpoints=*")
+	wantLines(t, text, `svcproxy_service_connections_total{name="default/web",service="default/web"} 1.099511627776e+12`)
+	all := strings.Join(text, "\n")
+	if !strings.Contains(all, "svcproxy_endpoint_connections_total{") {
+		t.Error("no series of the endpoint")
+	}
+	for _, series := range []string{"active_connections", "_bytes_total{", "_packets_total{", "inactive"} {
+		if strings.Contains(all, series) {
+			t.Errorf("there are series of %s", series)
+		}
+	}
+}
+
 func TestStatusIsExported(t *testing.T) {
 	wantLines(t, scrape(t, at(shop()), ""),
 		`svcproxy_build_info{goversion="`+runtime.Version()+`",version="1.2.3"} 1`,

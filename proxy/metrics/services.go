@@ -33,6 +33,8 @@ var (
 		"Established connections to a service's endpoint.", "port", "protocol", "endpoint")
 	endpointInactive = serviceDesc("endpoint_inactive_connections",
 		"Connections to a service's endpoint that are closing, and all UDP ones.", "port", "protocol", "endpoint")
+	endpointConnections = serviceDesc("endpoint_connections_total",
+		"Connections to a service's endpoint, in mode nftables, which counts no others.", "port", "protocol", "endpoint")
 	endpointWeight = serviceDesc("endpoint_weight",
 		"Weight of a service's endpoint. One with weight 0 gets no new connections.", "port", "protocol", "endpoint")
 )
@@ -62,15 +64,17 @@ func (s statusCollector) services(out output) {
 		if n, ok := svc.DigestNumber(); ok && hashed(svc) {
 			out.gauge(digest, n, of(svc.Name)...)
 		}
+		if s.traffic != nil {
+			out.counter(connections, s.traffic[i].Connections, of(svc.Name)...)
+		}
 		if s.status.Uncounted {
 			continue
 		}
 		out.gauge(active, float64(svc.Active), of(svc.Name)...)
-		out.counter(connections, s.traffic[i].Connections, of(svc.Name)...)
-		out.counter(packets, s.traffic[i].InPackets, of(svc.Name, "in")...)
-		out.counter(packets, s.traffic[i].OutPackets, of(svc.Name, "out")...)
-		out.counter(bytes, s.traffic[i].InBytes, of(svc.Name, "in")...)
-		out.counter(bytes, s.traffic[i].OutBytes, of(svc.Name, "out")...)
+		out.counter(packets, uint64(s.traffic[i].InPackets), of(svc.Name, "in")...)
+		out.counter(packets, uint64(s.traffic[i].OutPackets), of(svc.Name, "out")...)
+		out.counter(bytes, uint64(s.traffic[i].InBytes), of(svc.Name, "in")...)
+		out.counter(bytes, uint64(s.traffic[i].OutBytes), of(svc.Name, "out")...)
 	}
 	if s.endpoints != "" {
 		s.endpointSeries(out)
@@ -101,6 +105,9 @@ func (s statusCollector) endpointSeries(out output) {
 			}
 			left--
 			labels := of(svc.Name, e.Port, e.Protocol, e.Address.String())
+			if s.status.NewOnly && e.Traffic != nil {
+				out.counter(endpointConnections, e.Traffic.Connections, labels...)
+			}
 			if !s.status.Uncounted {
 				out.gauge(endpointActive, float64(e.Active), labels...)
 				out.gauge(endpointInactive, float64(e.Inactive), labels...)

@@ -52,9 +52,9 @@ func (t *serviceTraffic) update(services []status.Service) []status.Traffic {
 
 // decrease is by how much each counter fell; 0 for those that did not.
 func decrease(before, now status.Traffic) status.Traffic {
-	less := func(before, now uint64) uint64 { return max(before, now) - now }
+	less := func(before, now status.Count) status.Count { return max(before, now) - now }
 	return status.Traffic{
-		Connections: less(before.Connections, now.Connections),
+		Connections: uint64(less(status.Count(before.Connections), status.Count(now.Connections))),
 		InPackets:   less(before.InPackets, now.InPackets), OutPackets: less(before.OutPackets, now.OutPackets),
 		InBytes: less(before.InBytes, now.InBytes), OutBytes: less(before.OutBytes, now.OutBytes),
 	}

@@ -16,9 +16,9 @@ func TestServiceTraffic(t *testing.T) {
 		{0, 170}, // all were made again
 		{5, 175},
 	} {
-		services := []status.Service{{Name: "default/other"}, {Name: "default/web", Traffic: status.Traffic{Connections: step.read, OutBytes: 2 * step.read}}}
+		services := []status.Service{{Name: "default/other"}, {Name: "default/web", Traffic: status.Traffic{Connections: step.read, OutBytes: status.Count(2 * step.read)}}}
 		got := traffic.update(services)[1]
-		if want := (status.Traffic{Connections: step.want, OutBytes: 2 * step.want}); got != want {
+		if want := (status.Traffic{Connections: step.want, OutBytes: status.Count(2 * step.want)}); got != want {
 			t.Errorf("step %d: %+v, want %+v", i, got, want)
 		}
 	}

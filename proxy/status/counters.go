@@ -36,7 +36,20 @@ func trafficOf(c kernel.Counters, k kernel.VirtualKey) Traffic {
 }
 
 func traffic(t kernel.Traffic) Traffic {
-	return Traffic{t.Conns, t.InPackets, t.OutPackets, t.InBytes, t.OutBytes}
+	return Traffic{t.Conns, Count(t.InPackets), Count(t.OutPackets), Count(t.InBytes), Count(t.OutBytes)}
+}
+
+// byRules returns the counters where rules balance, which have no virtual servers: those of each address are the sums
+// over its endpoints.
+func byRules(c kernel.Counters) kernel.Counters {
+	c.Virtuals = nil
+	for _, r := range c.Chosen {
+		if n := len(c.Virtuals); n == 0 || c.Virtuals[n-1].Key != r.Key.Virtual {
+			c.Virtuals = append(c.Virtuals, kernel.VirtualCounters{Key: r.Key.Virtual})
+		}
+		c.Virtuals[len(c.Virtuals)-1].Conns += r.Conns
+	}
+	return c
 }
 
 // flowsOf is the size of the conntrack table; nil if conntrack is not loaded.

@@ -79,15 +79,13 @@ func (r *Reader) traffic(ctx context.Context, st *Status) error {
 
 // addTraffic adds the traffic of a real server to its endpoint.
 func (s *Service) addTraffic(port int, r kernel.RealTraffic) {
-	for i := range s.Endpoints {
-		e := &s.Endpoints[i]
-		if e.port != port || e.Address != r.Key.Addr {
-			continue
-		}
-		sum := traffic(r.Traffic)
-		if e.Traffic != nil {
-			sum = sum.Plus(*e.Traffic)
-		}
-		e.Traffic = &sum
+	at, found := s.find(port, r.Key.Addr)
+	if !found {
+		return
 	}
+	e, sum := &s.Endpoints[at], traffic(r.Traffic)
+	if e.Traffic != nil {
+		sum = sum.Plus(*e.Traffic)
+	}
+	e.Traffic = &sum
 }

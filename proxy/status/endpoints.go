@@ -97,17 +97,37 @@ func timeout(p kernel.Policy, k kernel.VirtualKey) time.Duration {
 	return p.DrainTimeout
 }
 
-// connections adds up the connections of each endpoint.
-func (b *builder) connections() {
-	var x *frontend.Front // of the last real server; nil if it has none
-	var key kernel.VirtualKey
-	for _, r := range b.in.Counters.Reals {
-		if r.Key.Virtual != key {
-			key, x = r.Key.Virtual, nil
+// fronts returns a function that finds the front of a virtual server, nil if there is none. It is asked for the same
+// one many times in a row.
+func (b *builder) fronts() func(kernel.VirtualKey) *frontend.Front {
+	var x *frontend.Front
+	var last kernel.VirtualKey
+	return func(key kernel.VirtualKey) *frontend.Front {
+		if key != last {
+			last, x = key, nil
 			if i, found := b.f.Find(key); found {
 				x = &b.f.Fronts[i]
 			}
 		}
+		return x
+	}
+}
+
+// chosen adds up the new connections of each endpoint, where rules count them.
+func (b *builder) chosen() {
+	front := b.fronts()
+	for _, r := range b.in.Counters.Chosen {
+		if x := front(r.Key.Virtual); x != nil {
+			b.services[x.Service].addTraffic(int(x.Port), r)
+		}
+	}
+}
+
+// connections adds up the connections of each endpoint.
+func (b *builder) connections() {
+	front := b.fronts()
+	for _, r := range b.in.Counters.Reals {
+		x := front(r.Key.Virtual)
 		if x == nil {
 			continue
 		}

@@ -42,11 +42,15 @@ func New(in Input) Status {
 	if in.Snapshot == nil {
 		in.Snapshot = &proxy.Snapshot{}
 	}
+	rules := in.Snapshot.ByRules()
+	if rules {
+		in.Counters = byRules(in.Counters)
+	}
 	st := Status{
 		Time: in.Now.UTC(), Daemon: in.daemon(), Healthy: in.Healthy,
 		Warnings:  append(append([]string{}, in.Snapshot.Warnings...), in.Warnings...),
-		Uncounted: in.Snapshot.ByRules(),
-		Sync:      syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{},
+		Uncounted: rules, NewOnly: rules && in.Counters.Chosen != nil,
+		Sync: syncOf(in), Sources: []Source{}, Faults: []Fault{}, Conflicts: []Conflict{},
 		Conntrack: flowsOf(in.Counters),
 	}
 	for _, s := range in.Sources {

@@ -149,7 +149,11 @@ func (p *page) counts() string {
 func (p *page) connections() string {
 	text := fmt.Sprintf("connections: %s active, %s inactive", p.st.Count(p.st.Totals.Active),
 		p.st.Count(p.st.Totals.Inactive))
-	if p.st.Uncounted {
+	switch {
+	case p.st.NewOnly:
+		text = fmt.Sprintf("connections: %s new so far; mode %s does not count active ones",
+			p.st.began(p.st.Totals.Traffic), p.st.Daemon.Mode)
+	case p.st.Uncounted:
 		text = "connections: not counted in mode " + p.st.Daemon.Mode
 	}
 	if c := p.st.Conntrack; c != nil {
@@ -285,7 +289,7 @@ func (p *page) wide() {
 	for _, s := range p.rows() {
 		row := []screen.Cell{text(s.Name), text(s.Type), text(s.address()), number(s.Backends.String()),
 			number(p.st.Count(s.Active)),
-			number(p.st.Count(s.Inactive)), number(p.st.Count(Count(s.Traffic.Connections))),
+			number(p.st.Count(s.Inactive)), number(p.st.began(s.Traffic)),
 			number(p.st.bytes(s.Traffic.InBytes)), number(p.st.bytes(s.Traffic.OutBytes)), s.Cell(), text(s.Origin)}
 		if p.st.Health != nil {
 			row = slices.Insert(row, 9, s.Health.Cell())

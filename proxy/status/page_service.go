@@ -97,7 +97,7 @@ func (p *page) virtuals(s *Service) {
 			state.Text += ", on " + v.Link
 		}
 		c.Row(text(v.full()), text(cmp.Or(v.Port, "-")), text(string(v.Kind)), text(v.way()), number(fmt.Sprint(v.Backends)),
-			number(p.st.Count(Count(v.Traffic.Connections))), number(p.st.bytes(v.Traffic.InBytes)),
+			number(p.st.began(v.Traffic)), number(p.st.bytes(v.Traffic.InBytes)),
 			number(p.st.bytes(v.Traffic.OutBytes)), state)
 	}
 	p.columns(c)
@@ -115,7 +115,7 @@ func (p *page) endpoints(s *Service) {
 		e := &s.Endpoints[i]
 		total, in, out := "-", "-", "-"
 		if t := e.Traffic; t != nil {
-			total, in, out = screen.Count(t.Connections), screen.Bytes(t.InBytes), screen.Bytes(t.OutBytes)
+			total, in, out = p.st.began(*t), p.st.bytes(t.InBytes), p.st.bytes(t.OutBytes)
 		}
 		row := []screen.Cell{text(e.place()), text(cmp.Or(e.Port, "-")), text(cmp.Or(e.Node, "-")),
 			number(e.weight()),

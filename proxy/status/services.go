@@ -47,6 +47,7 @@ func (b *builder) build() []Service {
 	b.markConflicts()
 	b.drains()
 	b.connections()
+	b.chosen()
 	for i := range b.services {
 		b.finish(i)
 	}

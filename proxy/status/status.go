@@ -29,9 +29,11 @@ type Status struct {
 	Warnings []string `json:"warnings"`
 	// Uncounted: rules balance connections, and nothing counts them. The JSON then has
 	// neither active, inactive nor traffic.
-	Uncounted bool     `json:"uncounted,omitempty"`
-	Sync      Sync     `json:"sync"`
-	Sources   []Source `json:"sources"`
+	Uncounted bool `json:"uncounted,omitempty"`
+	// NewOnly: but new connections are counted, in mode nftables. Traffic has these alone.
+	NewOnly bool     `json:"newOnly,omitempty"`
+	Sync    Sync     `json:"sync"`
+	Sources []Source `json:"sources"`
 	// Faults are objects that the kernel refuses, at most maxFaults. Totals counts
 	// all of them.
 	Faults    []Fault    `json:"faults"`
@@ -262,10 +264,10 @@ type Conntrack struct {
 // Traffic is what the kernel counted since the virtual server was made.
 type Traffic struct {
 	Connections uint64 `json:"connections"`
-	InPackets   uint64 `json:"inPackets"`
-	OutPackets  uint64 `json:"outPackets"`
-	InBytes     uint64 `json:"inBytes"`
-	OutBytes    uint64 `json:"outBytes"`
+	InPackets   Count  `json:"inPackets,omitzero"`
+	OutPackets  Count  `json:"outPackets,omitzero"`
+	InBytes     Count  `json:"inBytes,omitzero"`
+	OutBytes    Count  `json:"outBytes,omitzero"`
 }
 
 // Plus returns the sum.

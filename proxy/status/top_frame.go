@@ -72,8 +72,8 @@ func (v topView) head(st *Status, total rates) []string {
 		fmt.Sprintf("svcproxy %s on %s  %s  up %s", st.Daemon.Version, st.Daemon.Node, st.Time.Local().Format(time.TimeOnly),
 			screen.Age(st.Time.Sub(st.Daemon.Started))),
 		fmt.Sprintf("connections: %s active, %s inactive, %s new/s; in %s/s, out %s/s",
-			st.Count(st.Totals.Active), st.Count(st.Totals.Inactive), total.text(total.conns, 1000), total.text(total.in, 1024),
-			total.text(total.out, 1024)),
+			st.Count(st.Totals.Active), st.Count(st.Totals.Inactive), total.new(), total.bytes(total.in),
+			total.bytes(total.out)),
 	}
 	for i := range lines {
 		lines[i] = v.line(lines[i], screen.Plain)
@@ -137,16 +137,23 @@ func (v topView) body(rows []serviceRates, st *Status) []string {
 
 // cells are a name and its rates.
 func (r rates) cells(name string) []screen.Cell {
-	return []screen.Cell{text(name), number(r.text(r.conns, 1000)), number(r.text(r.in, 1024)),
-		number(r.text(r.out, 1024))}
+	return []screen.Cell{text(name), number(r.new()), number(r.bytes(r.in)), number(r.bytes(r.out))}
 }
 
-// text is a rate, or a dash if it is not known.
-func (r rates) text(rate, base float64) string {
+// new is the rate of new connections, or a dash if it is not known.
+func (r rates) new() string {
 	if !r.known {
 		return "-"
 	}
-	return screen.Rate(rate, base)
+	return screen.Rate(r.conns, 1000)
+}
+
+// bytes is a rate of bytes, or a dash if it is not known.
+func (r rates) bytes(rate float64) string {
+	if !r.known || r.newOnly {
+		return "-"
+	}
+	return screen.Rate(rate, 1024)
 }
 
 // keys is the last line: how many services there are, and the keys.

@@ -8,10 +8,9 @@ import (
 // rates say by how much counters grew between two statuses, per second.
 type rates struct {
 	known          bool // there is an earlier status
+	newOnly        bool // bytes are not known
 	conns, in, out float64
 }
-
-func (r rates) bytes() float64 { return r.in + r.out }
 
 // ratesOf compares two sums that were read this many seconds apart. A sum that
 // fell is of a virtual server that was made again: it counts from 0.
@@ -19,14 +18,14 @@ func ratesOf(now, before Traffic, seconds float64) rates {
 	if seconds <= 0 {
 		return rates{}
 	}
-	per := func(now, before uint64) float64 {
+	per := func(now, before Count) float64 {
 		if now < before {
 			before = 0
 		}
 		return float64(now-before) / seconds
 	}
 	return rates{
-		known: true, conns: per(now.Connections, before.Connections),
+		known: true, conns: per(Count(now.Connections), Count(before.Connections)),
 		in: per(now.InBytes, before.InBytes), out: per(now.OutBytes, before.OutBytes),
 	}
 }
@@ -46,7 +45,7 @@ type endpointRates struct {
 
 // endpointRatesOf returns a service's endpoints with their rates since an earlier
 // status.
-func endpointRatesOf(now, before *Service, seconds float64) []endpointRates {
+func endpointRatesOf(now, before *Service, seconds float64, newOnly bool) []endpointRates {
 	list := make([]endpointRates, len(now.Endpoints))
 	for i := range now.Endpoints {
 		e := &now.Endpoints[i]
@@ -57,6 +56,7 @@ func endpointRatesOf(now, before *Service, seconds float64) []endpointRates {
 		if at := slices.IndexFunc(before.Endpoints, same); at >= 0 && e.Traffic != nil &&
 			before.Endpoints[at].Traffic != nil {
 			list[i].rates = ratesOf(*e.Traffic, *before.Endpoints[at].Traffic, seconds)
+			list[i].newOnly = newOnly
 		}
 	}
 	return list
@@ -66,11 +66,11 @@ func endpointRatesOf(now, before *Service, seconds float64) []endpointRates {
 // earlier status, and the sum of these rates.
 func serviceRatesOf(now, before *Status) ([]serviceRates, rates) {
 	seconds := 0.0
-	if !before.Time.IsZero() && !now.Uncounted {
+	if !before.Time.IsZero() && (!now.Uncounted || now.NewOnly && before.NewOnly) {
 		seconds = now.Time.Sub(before.Time).Seconds()
 	}
 	rows := make([]serviceRates, len(now.Services))
-	total := rates{known: seconds > 0}
+	total := rates{known: seconds > 0, newOnly: now.NewOnly}
 	for i := range now.Services {
 		s := &now.Services[i]
 		rows[i].Service = s
@@ -79,11 +79,12 @@ func serviceRatesOf(now, before *Status) ([]serviceRates, rates) {
 			return cmp.Compare(s.Name, name)
 		})
 		if !found {
-			rows[i].endpoints = endpointRatesOf(s, &Service{}, 0)
+			rows[i].endpoints = endpointRatesOf(s, &Service{}, 0, now.NewOnly)
 			continue
 		}
-		rows[i].endpoints = endpointRatesOf(s, &before.Services[at], seconds)
+		rows[i].endpoints = endpointRatesOf(s, &before.Services[at], seconds, now.NewOnly)
 		r := ratesOf(s.Traffic, before.Services[at].Traffic, seconds)
+		r.newOnly = now.NewOnly
 		rows[i].rates = r
 		total.conns, total.in, total.out = total.conns+r.conns, total.in+r.in, total.out+r.out
 	}
@@ -118,7 +119,7 @@ func (by topSort) sort(rows []serviceRates) {
 // compare orders rates, the highest first.
 func (by topSort) compare(a, b rates) int {
 	if by == byBytes {
-		return cmp.Compare(b.bytes(), a.bytes())
+		return cmp.Compare(b.in+b.out, a.in+a.out)
 	}
 	return cmp.Compare(b.conns, a.conns)
 }

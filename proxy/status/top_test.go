@@ -67,7 +67,7 @@ func checkedReadings() (now, before Status) {
 }
 
 func with(e Endpoint, conns, in, out uint64) Endpoint {
-	e.Traffic = &Traffic{Connections: conns, InBytes: in, OutBytes: out}
+	e.Traffic = &Traffic{Connections: conns, InBytes: Count(in), OutBytes: Count(out)}
 	return e
 }
 
@@ -191,6 +191,22 @@ func TestTopShown(t *testing.T) {
 		if got := c.view.shown(now, before); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q, want %q", c.view, got, c.want)
 		}
+	}
+}
+
+// Where new connections alone are counted, top has dashes for the rest.
+func TestTopNewOnly(t *testing.T) {
+	now, before := readings()
+	now.Uncounted, before.Uncounted, now.NewOnly, before.NewOnly = true, true, true, true
+	frame := topView{endpoints: true}.frame(now, before)
+	for _, want := range []string{"connections: - active, - inactive, 1.2k new/s; in -/s, out -/s", "shop/web", "1.2k"} {
+		if !strings.Contains(frame, want) {
+			t.Errorf("no %q in\n%s", want, frame)
+		}
+	}
+	before.NewOnly = false // the map was made again
+	if frame := (topView{}).frame(now, before); !strings.Contains(frame, "- new/s") {
+		t.Error(frame)
 	}
 }
 

@@ -31,7 +31,7 @@ function ago(time) {
 const sameName = (a, b) => a.replace(/^default\//, "") === b.replace(/^default\//, "");
 
 // rates records the counters of one service and returns its rates per second; a rate is null if not known yet. In
-// mode iptables nothing counts, and traffic and active are undefined.
+// mode iptables nothing counts, and traffic and active are undefined; in mode nftables traffic has connections alone.
 function rates(name, time, traffic, active) {
   let h = series.get(name);
   if (!h) series.set(name, (h = { time: 0, traffic: null, points: [], now: {} }));
@@ -40,7 +40,7 @@ function rates(name, time, traffic, active) {
   const seconds = (time - h.time) / 1000;
   const rate = (counter) => {
     const more = h.traffic && traffic ? traffic[counter] - h.traffic[counter] : -1;
-    return more < 0 || seconds <= 0 || seconds > 60 ? null : more / seconds; // the counter restarted, or there was no answer for a minute
+    return !(more >= 0) || seconds <= 0 || seconds > 60 ? null : more / seconds; // the counter restarted, or there was no answer for a minute
   };
   h.now = { conns: rate("connections"), in: rate("inBytes"), out: rate("outBytes"), active };
   h.points.push(h.now);
