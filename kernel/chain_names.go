@@ -125,7 +125,13 @@ func (n Names) OwnsChain(table, name string) bool {
 			return true
 		}
 	}
-	return table == "nat" && (hashedKind(rest) != "" || isBalancer(rest))
+	switch table {
+	case "nat":
+		return hashedKind(rest) != "" || isBalancer(rest)
+	case LimitsTable:
+		return ownsLimit(rest)
+	}
+	return false
 }
 
 // OwnsHashed returns the kind of an owned chain of table nat whose name has a hash, and ""
@@ -142,7 +148,7 @@ func (n Names) OwnsHashed(name string) ChainKind {
 func hashedKind(rest string) ChainKind {
 	for _, k := range chainKinds {
 		hash, ok := strings.CutPrefix(rest, string(k)+"-")
-		if ok && len(hash) == HashLen && strings.Trim(hash, base32) == "" {
+		if ok && isHash(hash) {
 			return k
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // Entry is one member of a set, or a key of a map with its value. The set's type decides
 // which fields count; the others are zero. Second is the third part of hash:ip,port,ip (a
-// single address) and of hash:ip,port,net.
+// single address) and of hash:ip,port,net, and the network of hash:net, whose first address Addr is then.
 type Entry struct {
 	Set    string
 	Addr   netip.Addr
@@ -73,6 +73,8 @@ func (e Entry) Member() string {
 		return e.portMember() + " : goto " + e.Goto
 	case !e.Addr.IsValid() && e.Proto == 0:
 		return strconv.Itoa(int(e.Port))
+	case e.IsNet():
+		return e.Second.String()
 	case e.Proto == 0:
 		return e.Addr.String()
 	}
@@ -85,6 +87,12 @@ func (e Entry) Member() string {
 	}
 	return s + "," + e.Second.String()
 }
+
+// IsNet reports whether the entry is one of hash:net.
+func (e *Entry) IsNet() bool { return e.Proto == 0 && e.Second.IsValid() }
+
+// NetEntry returns the entry of a network.
+func NetEntry(set string, p netip.Prefix) Entry { return Entry{Set: set, Addr: p.Addr(), Second: p} }
 
 // portMember is the part of a member up to its port.
 func (e *Entry) portMember() string {
@@ -117,6 +125,12 @@ func ParseMember(s string) (Entry, error) {
 	part := strings.Split(key, ",")
 	if port, err := strconv.ParseUint(s, 10, 16); err == nil {
 		return Entry{Port: uint16(port)}, nil
+	}
+	if p, err := netip.ParsePrefix(s); err == nil {
+		if p != p.Masked() {
+			return Entry{}, fmt.Errorf("member %q: want a network", s)
+		}
+		return NetEntry("", p), nil
 	}
 	var e Entry
 	var err error

@@ -83,6 +83,8 @@ type SetSpec struct {
 	Opens bool
 	// Proto of a bitmap's ports, which the kernel does not store; else 0.
 	Proto Proto
+	// Limits says that the set is in the table of limits.
+	Limits bool
 	// Former sets are in no wanted state. An earlier version made them: they are ours, so Diff removes them.
 	Former bool
 }
@@ -175,7 +177,7 @@ func (n Names) SetSpec(name string) (Family, SetSpec, bool) {
 			}
 		}
 	}
-	return 0, SetSpec{}, false
+	return n.limitSpec(name)
 }
 
 // ForwardingIPv6 is the sysctl that lets the node forward packets of IPv6.

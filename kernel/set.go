@@ -87,7 +87,7 @@ func (s *State) HasSet(name string) bool {
 // foreignType reports whether svcproxy has no sets of this type.
 func (s Set) foreignType() bool {
 	switch s.Type.Base() {
-	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort, MapIPPort, MapIPPortSlot:
+	case HashIP, HashIPPort, HashIPPortIP, HashIPPortNet, BitmapPort, MapIPPort, MapIPPortSlot, HashNet, Meter, Tally:
 		return false
 	}
 	return true

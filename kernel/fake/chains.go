@@ -129,7 +129,7 @@ func (k *Kernel) checkChain(c *kernel.Chain) error {
 	for _, rule := range lines(c.Rules) {
 		f := strings.Fields(rule)
 		for i, w := range f {
-			if (w == "--match-set" || w == "--map") && !k.state.HasSet(f[i+1]) {
+			if (w == "--match-set" || w == "--map" || w == "--meter") && !k.state.HasSet(f[i+1]) {
 				return fmt.Errorf("set %s: %w", f[i+1], syscall.ENOENT)
 			}
 		}

@@ -119,7 +119,9 @@ func (k *Kernel) set(o kernel.Op) error {
 func (k *Kernel) named(set string) bool {
 	return slices.ContainsFunc(k.state.Chains, func(c kernel.Chain) bool {
 		return slices.ContainsFunc(lines(c.Rules), func(rule string) bool {
-			return strings.Contains(rule+" ", "--match-set "+set+" ") || strings.Contains(rule+" ", "--map "+set+" ")
+			return slices.ContainsFunc([]string{"--match-set ", "--map ", "--meter "}, func(option string) bool {
+				return strings.Contains(rule+" ", option+set+" ")
+			})
 		})
 	})
 }
@@ -137,7 +139,7 @@ func (k *Kernel) entry(o kernel.Op) error {
 		return nil
 	case !fits(s, e):
 		return syscall.EINVAL
-	case e.Goto != "" && k.find(kernel.Chain{Family: s.Family, Table: "nat", Name: e.Goto}) == nil:
+	case e.Goto != "" && k.find(kernel.Chain{Family: s.Family, Table: k.names.GotoTable(e.Set), Name: e.Goto}) == nil:
 		return syscall.ENOENT
 	case o.Verb == kernel.Change && (!s.Type.IsMap() || k.find(e) == nil):
 		return syscall.ENOENT
@@ -171,6 +173,8 @@ func fits(s kernel.Set, e kernel.Entry) bool {
 		return port && !e.Second.IsValid()
 	case kernel.HashIPPortIP:
 		return port && e.Second.IsSingleIP()
+	case kernel.HashNet:
+		return e == kernel.NetEntry(e.Set, e.Second.Masked())
 	case kernel.HashIPPortNet:
 		return port && e.Second.IsValid() && e.Second.Bits() > 0
 	}

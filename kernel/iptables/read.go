@@ -60,7 +60,8 @@ func (t *Tables) Firewall(names kernel.Names) ([]kernel.BaseChain, error) {
 
 // natives are the tables of package nft.
 func natives(names kernel.Names) []shownTable {
-	return []shownTable{{kernel.IPv4, names.Table()}, {kernel.IPv6, names.Table()}}
+	return []shownTable{{kernel.IPv4, names.Table()}, {kernel.IPv6, names.Table()},
+		{kernel.IPv4, names.LimitsTable()}, {kernel.IPv6, names.LimitsTable()}}
 }
 
 // shownIn returns the tables that iptables-save shows of those that it may.

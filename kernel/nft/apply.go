@@ -32,7 +32,7 @@ func (t *Table) wake() {
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
 	for _, f := range families {
 		if there, err := t.present(f); there && err == nil {
-			putTable(b, t.names.Table(), f)
+			putTable(b, t.table, f)
 		}
 	}
 	limit(b, unix.NFNL_MSG_BATCH_END)
@@ -82,7 +82,7 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	if len(ops) == 0 {
 		return nil
 	}
-	x := transaction{names: t.names, table: t.names.Table(), ops: ops}
+	x := transaction{names: t.names, table: t.table, ops: ops}
 	if x.emptied, x.err = t.emptied(ops); x.err == nil {
 		x.build()
 	}
@@ -143,7 +143,7 @@ func (t *Table) emptied(ops []kernel.Op) (all []kernel.Family, err error) {
 
 // left reports whether our table of a family has a set or chain that is not to go, or lacks one.
 func (t *Table) left(f kernel.Family, gone map[string]bool) (bool, error) {
-	table, names := t.names.Table(), []string{}
+	table, names := t.table, []string{}
 	collect := func(inTable, name uint16) func(nl.Attrs) error {
 		return func(a nl.Attrs) error {
 			var in, own string

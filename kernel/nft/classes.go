@@ -34,7 +34,8 @@ func classOf(chain string) uint32 {
 func classText(n uint32) string { return fmt.Sprintf("%x:%x", n>>16, n&0xffff) }
 
 func isClass(n kernel.Names, c kernel.Chain) bool {
-	return c.Table == "nat" && strings.HasPrefix(c.Name, n.Balancer(""))
+	return c.Table == "nat" && strings.HasPrefix(c.Name, n.Balancer("")) ||
+		c.Table == kernel.LimitsTable && strings.HasPrefix(c.Name, n.Clients(""))
 }
 
 // classless and misled are rules in front of those of a chain that has no element in CLASSES, or whose element leads to
@@ -88,7 +89,7 @@ func (x *transaction) class(typ uint16, i int) {
 		data := x.batch.Nest(unix.NFTA_SET_ELEM_DATA)
 		verdict := x.batch.Nest(unix.NFTA_DATA_VERDICT)
 		x.batch.U32BE(unix.NFTA_VERDICT_CODE, goTo)
-		x.batch.Text(unix.NFTA_VERDICT_CHAIN, chainName("nat", c.Name))
+		x.batch.Text(unix.NFTA_VERDICT_CHAIN, chainName(c.Table, c.Name))
 		x.batch.EndNest(verdict)
 		x.batch.EndNest(data)
 	}
@@ -108,7 +109,7 @@ func (x *transaction) classed(i int) (is, there, right bool) {
 // listClasses returns the chain of each number, "" where an element leads to something else.
 func (t *Table) listClasses(f kernel.Family) (all map[uint32]string, err error) {
 	ask := func(b *nl.Batch) {
-		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.names.Table())
+		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.table)
 		b.Text(unix.NFTA_SET_ELEM_LIST_SET, classes(t.names, f))
 	}
 	restart := func() { all = make(map[uint32]string) }

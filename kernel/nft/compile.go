@@ -30,6 +30,9 @@ func compile(n kernel.Names, f kernel.Family, table, words string) (rule, error)
 	if err := c.read(words); err != nil {
 		return rule{}, fmt.Errorf("rule %q has no form in nftables: %w", words, err)
 	}
+	if !c.ended {
+		c.count()
+	}
 	return c.rule, nil
 }
 
@@ -43,6 +46,7 @@ type compiler struct {
 	words  []kernel.Word
 	invert bool
 	proto  uint8 // that -p asked for
+	ended  bool  // it has a target
 }
 
 var errEnds = errors.New("a word is missing at its end")
@@ -75,7 +79,8 @@ func (c *compiler) next() (string, error) {
 }
 
 // modules are the matches whose options have names of their own.
-var modules = []string{"comment", "set", "conntrack", "mark", "addrtype", "icmp", "icmp6", "tcp", "udp", "sctp"}
+var modules = []string{"comment", "set", "conntrack", "mark", "addrtype", "icmp", "icmp6", "tcp", "udp", "sctp",
+	"limit", "connlimit"}
 
 func (c *compiler) option(name string) error {
 	value, err := c.next()
@@ -115,6 +120,10 @@ func (c *compiler) option(name string) error {
 			return err
 		}
 		return c.set(value, parts)
+	case "--limit-above":
+		return c.rate(value)
+	case "--connlimit-above":
+		return c.connections(value)
 	case "-j", "-g":
 		if c.invert {
 			return errors.New("an inverted target")
@@ -386,6 +395,9 @@ func (c *compiler) set(name, directions string) error {
 	key, _, err := c.key(shape.fields, directions)
 	if err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
+	}
+	if shape.meter {
+		key = c.client(key)
 	}
 	lookup := []attr{text(unix.NFTA_LOOKUP_SET, name), num(unix.NFTA_LOOKUP_SREG, reg(0))}
 	if c.invert {

@@ -183,7 +183,7 @@ func (s shape) decode(a nl.Attrs, f kernel.Family, chains map[uint32]string) (e 
 	return e, s.class == (e.Goto != "") && (s.to != nil) == (e.ToPort != 0), nil
 }
 
-// gotoOf returns the chain of table nat that a verdict goes to, "" for another verdict.
+// gotoOf returns the chain that a verdict goes to, "" for another verdict.
 func gotoOf(a nl.Attrs) string {
 	for a.Next() {
 		if a.Type() != unix.NFTA_DATA_VERDICT {
@@ -202,9 +202,8 @@ func gotoOf(a nl.Attrs) string {
 		if code != goTo {
 			return ""
 		}
-		if table, chain, _ := cutChain(string(bytes.TrimRight(name, "\x00"))); table == "nat" {
-			return chain
-		}
+		_, chain, _ := cutChain(string(bytes.TrimRight(name, "\x00")))
+		return chain
 	}
 	return ""
 }

@@ -27,6 +27,10 @@ func num(typ uint16, n uint32) attr {
 	return attr{typ: typ, value: binary.BigEndian.AppendUint32(nil, n)}
 }
 
+func num64(typ uint16, n uint64) attr {
+	return attr{typ: typ, value: binary.BigEndian.AppendUint64(nil, n)}
+}
+
 func octet(typ uint16, n uint8) attr { return attr{typ: typ, value: []byte{n}} }
 
 func text(typ uint16, s string) attr { return attr{typ: typ, value: append([]byte(s), 0)} }
@@ -91,7 +95,7 @@ func (e *expr) same(have nl.Attrs) bool {
 		case unix.NFTA_EXPR_NAME:
 			named = have.Text() == e.name
 		case unix.NFTA_EXPR_DATA:
-			equal = sameAttrs(e.attrs, have.Nested())
+			equal = e.name == "counter" || sameAttrs(e.attrs, have.Nested())
 		}
 	}
 	return named && equal && have.Err() == nil

@@ -100,8 +100,8 @@ func (t *Table) writeFlowtables(ops []kernel.Op) []error {
 func (t *Table) writeLinks(typ uint16, f kernel.Family, links ...string) error {
 	b := new(nl.Batch)
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
-	putTable(b, t.names.Table(), f)
-	putFlowtable(b, typ, t.names.Table(), f, links)
+	putTable(b, t.table, f)
+	putFlowtable(b, typ, t.table, f, links)
 	limit(b, unix.NFNL_MSG_BATCH_END)
 	err := t.conn.Commit(b, nil)
 	if refused := new(nl.BatchError); err != nil && !errors.As(err, &refused) {
@@ -120,11 +120,11 @@ func writesFlowtable(o kernel.Op) bool {
 func (t *Table) ReadFlowtables() (all []kernel.Flowtable, err error) {
 	for _, f := range families {
 		start := len(all)
-		ask := func(b *nl.Batch) { b.Text(flowtableTable, t.names.Table()) }
+		ask := func(b *nl.Batch) { b.Text(flowtableTable, t.table) }
 		restart := func() { all = all[:start] }
 		err = t.dump(unix.NFT_MSG_GETFLOWTABLE, f, ask, restart, func(a nl.Attrs) error {
 			table, name, links, err := flowtableOf(a)
-			if table == t.names.Table() && name == flowtable {
+			if table == t.table && name == flowtable {
 				slices.Sort(links)
 				all = append(all, kernel.Flowtable{Family: f, Links: strings.Join(links, ",")})
 			}
@@ -163,7 +163,7 @@ func flowtableOf(a nl.Attrs) (table, name string, links []string, err error) {
 }
 
 func flowtableText(o kernel.Op, t kernel.Flowtable, n kernel.Names) string {
-	at := "flowtable " + place(t.Family, n, flowtable)
+	at := "flowtable " + place(t.Family, n.Table(), flowtable)
 	if o.Verb == kernel.Remove {
 		return "delete " + at
 	}

@@ -163,7 +163,7 @@ func (t *Table) listHeads() (r reading, err error) {
 			return r, err
 		}
 		var listed map[uint32]string
-		if slices.ContainsFunc(sets, func(s kernel.Set) bool { return t.names.IsSet(s.Name, f, kernel.Frontends) }) {
+		if slices.ContainsFunc(sets, func(s kernel.Set) bool { return s.Type == kernel.MapIPPort }) {
 			if listed, err = t.listClasses(f); err != nil {
 				return r, err
 			}
@@ -189,7 +189,7 @@ func (t *Table) listHeads() (r reading, err error) {
 // dormant reports whether a table is switched off. The error is ENOENT if there is none.
 func (t *Table) dormant(f kernel.Family) (dormant bool, err error) {
 	b := t.ask(unix.NFT_MSG_GETTABLE, uint8(f))
-	b.Text(unix.NFTA_TABLE_NAME, t.names.Table())
+	b.Text(unix.NFTA_TABLE_NAME, t.table)
 	b.End()
 	err = t.conn.Get(b, func(p []byte) error {
 		a, err := payload(p)

@@ -12,7 +12,7 @@ import (
 
 // chains lists our chains of a family with their rules.
 func (t *Table) chains(f kernel.Family, dormant bool, listed map[uint32]string) (all []kernel.Chain, err error) {
-	table := t.names.Table()
+	table := t.table
 	rules := make(map[string][]string) // by chain
 	ask := func(b *nl.Batch) { b.Text(unix.NFTA_CHAIN_TABLE, table) }
 	err = t.dump(unix.NFT_MSG_GETCHAIN, f, ask, func() { all, rules = nil, make(map[string][]string) },
@@ -20,7 +20,7 @@ func (t *Table) chains(f kernel.Family, dormant bool, listed map[uint32]string) 
 			name, at, policy, in, err := headOf(a)
 			kind, chain, ok := cutChain(name)
 			c := kernel.Chain{Family: f, Table: kind, Name: chain}
-			if in != table || !ok || !c.BuiltIn() && !t.names.OwnsChain(kind, chain) {
+			if in != table || !ok || (kind == kernel.LimitsTable) != t.limits || !c.BuiltIn() && !t.names.OwnsChain(kind, chain) {
 				return err
 			}
 			all, rules[name] = append(all, c), nil

@@ -12,7 +12,7 @@ import (
 
 // sets lists our sets of a family, sorted.
 func (t *Table) sets(f kernel.Family) (all []kernel.Set, err error) {
-	ask := func(b *nl.Batch) { b.Text(unix.NFTA_SET_TABLE, t.names.Table()) }
+	ask := func(b *nl.Batch) { b.Text(unix.NFTA_SET_TABLE, t.table) }
 	err = t.dump(unix.NFT_MSG_GETSET, f, ask, func() { all = all[:0] }, func(a nl.Attrs) error {
 		var name string
 		var flags, typ, size, dataType, dataSize uint32
@@ -33,7 +33,7 @@ func (t *Table) sets(f kernel.Family) (all []kernel.Set, err error) {
 			}
 		}
 		family, spec, ok := t.names.SetSpec(name)
-		if !ok {
+		if !ok || spec.Limits != t.limits {
 			return a.Err()
 		}
 		s, shape := kernel.Set{Name: name, Type: spec.Type, Family: f}, shapes[spec.Type]
@@ -54,7 +54,7 @@ func (t *Table) sets(f kernel.Family) (all []kernel.Set, err error) {
 // elements appends the entries of a set, sorted. The kernel lists them in the order of its hash. A set with an element
 // that is no entry gets another type.
 func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, error) {
-	if s.Type == changed {
+	if s.Type == changed || s.Type.ByPackets() {
 		return all, nil
 	}
 	start, odd := len(all), false
@@ -71,6 +71,9 @@ func (t *Table) elements(s *kernel.Set, all []kernel.Entry) ([]kernel.Entry, err
 
 // sameElements reports whether a set has these entries.
 func (t *Table) sameElements(s kernel.Set, want kernel.Entries) (bool, error) {
+	if s.Type.ByPackets() {
+		return true, nil
+	}
 	if t.full {
 		return t.last.entries.Of(s.Name).Equal(want), nil
 	}
@@ -86,8 +89,23 @@ func (t *Table) sameElements(s kernel.Set, want kernel.Entries) (bool, error) {
 // eachElement lists the elements of a set. ok is false for one that is no entry.
 func (t *Table) eachElement(s kernel.Set, restart func(), each func(e kernel.Entry, ok bool)) error {
 	shape, chains := shapes[s.Type], t.last.classes[s.Family]
+	if shape.network {
+		return t.eachNetwork(s, each)
+	}
+	return t.eachRaw(s, restart, func(a nl.Attrs) error {
+		e, ok, err := shape.decode(a, s.Family, chains)
+		if err == nil {
+			e.Set = s.Name
+			each(e, ok)
+		}
+		return err
+	})
+}
+
+// eachRaw lists the elements of a set as the kernel has them.
+func (t *Table) eachRaw(s kernel.Set, restart func(), each func(nl.Attrs) error) error {
 	ask := func(b *nl.Batch) {
-		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.names.Table())
+		b.Text(unix.NFTA_SET_ELEM_LIST_TABLE, t.table)
 		b.Text(unix.NFTA_SET_ELEM_LIST_SET, s.Name)
 	}
 	return t.dump(unix.NFT_MSG_GETSETELEM, s.Family, ask, restart, func(a nl.Attrs) error {
@@ -97,12 +115,9 @@ func (t *Table) eachElement(s kernel.Set, restart func(), each func(e kernel.Ent
 			}
 			list := a.Nested()
 			for list.Next() {
-				e, ok, err := shape.decode(list.Nested(), s.Family, chains)
-				if err != nil {
+				if err := each(list.Nested()); err != nil {
 					return err
 				}
-				e.Set = s.Name
-				each(e, ok)
 			}
 			if list.Err() != nil {
 				return list.Err()

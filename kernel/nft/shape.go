@@ -26,6 +26,9 @@ const (
 type shape struct {
 	fields   []field
 	interval bool    // the last field is a prefix
+	network  bool    // each entry is a range, of two elements
+	meter    bool    // packets add elements
+	expires  bool    // and these are removed in time
 	class    bool    // the value is the number of a chain
 	to       []field // secondField and the port
 }
@@ -38,6 +41,9 @@ var shapes = map[kernel.SetType]shape{
 	kernel.BitmapPort:    {fields: []field{portField}},
 	kernel.MapIPPort:     {fields: []field{addrField, protoField, portField}, class: true},
 	kernel.MapIPPortSlot: {fields: []field{addrField, protoField, portField, slotField}, to: endpoint},
+	kernel.HashNet:       {fields: []field{addrField}, network: true},
+	kernel.Meter:         {fields: []field{addrField}, meter: true, expires: true},
+	kernel.Tally:         {fields: []field{addrField}, meter: true},
 }
 
 var endpoint = []field{secondField, portField}
@@ -94,6 +100,12 @@ func (s shape) flags() uint32 {
 	switch {
 	case s.interval:
 		return unix.NFT_SET_INTERVAL | setConcat
+	case s.network:
+		return unix.NFT_SET_INTERVAL
+	case s.expires:
+		return unix.NFT_SET_EVAL | unix.NFT_SET_TIMEOUT
+	case s.meter: // the kernel takes no count of connections in a set with a timeout
+		return unix.NFT_SET_EVAL
 	case s.isMap():
 		return unix.NFT_SET_MAP
 	}
@@ -123,7 +135,7 @@ func (s shape) dataSize(f kernel.Family) uint32 {
 // counts reports whether the elements of a set to be made count.
 func (s shape) counts(set kernel.Set) bool { return s.to != nil && set.Size <= maxCounted }
 
-// putSet adds the message that creates a set. It has no size, so it grows as needed.
+// putSet adds the message that creates a set. Only a meter has a size. Others grow as needed.
 func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 	shape, ok := shapes[s.Type]
 	if !ok {
@@ -145,6 +157,11 @@ func putSet(b *nl.Batch, table string, s kernel.Set, id uint32) error {
 	}
 	if shape.counts(s) {
 		putCounter(b)
+	}
+	if shape.meter {
+		desc := b.Nest(unix.NFTA_SET_DESC)
+		b.U32BE(unix.NFTA_SET_DESC_SIZE, s.MaxElem)
+		b.EndNest(desc)
 	}
 	if shape.interval {
 		desc := b.Nest(unix.NFTA_SET_DESC)

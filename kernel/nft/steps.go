@@ -16,7 +16,7 @@ import (
 // kernel refuse a transaction.
 func steps(ops []kernel.Op, n kernel.Names) (all [][]int) {
 	gone := len(ops)
-	for gone > 0 && ops[gone-1].Verb == kernel.Remove {
+	for gone > 0 && ops[gone-1].Verb == kernel.Remove && !isNetwork(ops[gone-1]) {
 		gone--
 	}
 	if gone == 0 {
@@ -26,7 +26,7 @@ func steps(ops []kernel.Op, n kernel.Names) (all [][]int) {
 	for i := range ops[:gone] {
 		if e, ok := ops[i].Object.(kernel.Entry); ok && ops[i].Verb == kernel.Change && e.Goto != "" {
 			family, _, _ := n.SetSpec(e.Set)
-			led[kernel.Chain{Family: family, Table: "nat", Name: e.Goto}] = true
+			led[kernel.Chain{Family: family, Table: n.GotoTable(e.Set), Name: e.Goto}] = true
 		}
 	}
 	parts := [4][]int{}
@@ -49,6 +49,12 @@ func steps(ops []kernel.Op, n kernel.Names) (all [][]int) {
 		}
 	}
 	return all
+}
+
+// isNetwork reports whether an op is on an entry of a list of networks. One that goes may contain one that comes.
+func isNetwork(o kernel.Op) bool {
+	e, ok := o.Object.(kernel.Entry)
+	return ok && e.IsNet()
 }
 
 // Apply carries out ops: kernel.Set (Add, Remove), kernel.Entry (Add, Change, Remove), kernel.Flowtable and

@@ -21,6 +21,12 @@
 // The program nft lists our tables, as text and as JSON, and reads them from that text: 1.0.2, 1.0.6 and 1.1.3 do. So
 // keys have its data types, and are loaded as it would. After a reload the rules have lost their words, and are written
 // once more. Text is its grammar for an op.
+//
+// # Limits
+//
+// What refuses clients, kernel.LimitsTable, is in a table of its own, ip svcproxy-limits: OpenLimits. There every rule
+// with a target but VMAP has a counter in front of it, whose value no comparison heeds, and so has one without a target.
+// Entries of meters are made by packets, and are not read.
 package nft
 
 import (
@@ -36,9 +42,11 @@ import (
 // Table is our tables of both families in one network namespace. One goroutine at a time may use it, but any may call
 // Stats.
 type Table struct {
-	conn  *nl.Conn
-	names kernel.Names
-	batch nl.Batch
+	conn   *nl.Conn
+	names  kernel.Names
+	table  string
+	limits bool // it is the table of limits
+	batch  nl.Batch
 
 	// last is what the kernel had at generation id: sets and chains if heads is set, entries if full is. Those of
 	// verified were the same then.
@@ -54,11 +62,21 @@ type Table struct {
 // Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
 // *kernel.MissingError.
 func Open(d *nl.Dialer, n kernel.Names) (*Table, error) {
+	return openTable(d, Table{names: n, table: n.Table()})
+}
+
+// OpenLimits opens the tables of limits, of which the same holds.
+func OpenLimits(d *nl.Dialer, n kernel.Names) (*Table, error) {
+	return openTable(d, Table{names: n, table: n.LimitsTable(), limits: true})
+}
+
+func openTable(d *nl.Dialer, own Table) (*Table, error) {
 	c, err := d.Dial(unix.NETLINK_NETFILTER)
 	if err != nil && !errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil, fmt.Errorf("opening nftables: %w", err)
 	}
-	t := &Table{conn: c, names: n}
+	t := &own
+	t.conn = c
 	if err == nil {
 		_, err = t.generation()
 	}
@@ -118,7 +136,7 @@ func (t *Table) Families() (found []kernel.Family, err error) {
 	return found, nil
 }
 
-func (t *Table) present(f kernel.Family) (bool, error) { return t.Has(f, t.names.Table()) }
+func (t *Table) present(f kernel.Family) (bool, error) { return t.Has(f, t.table) }
 
 // Has reports whether a table is there.
 func (t *Table) Has(f kernel.Family, name string) (bool, error) {
@@ -143,7 +161,7 @@ func (t *Table) Remove(f kernel.Family) error {
 	}
 	for _, err := range t.Apply(ops) {
 		if err != nil && !errors.Is(err, kernel.ErrNotDone) {
-			return fmt.Errorf("removing what is ours from table %s %s of nftables: %w", ip(f), t.names.Table(), err)
+			return fmt.Errorf("removing what is ours from table %s %s of nftables: %w", ip(f), t.table, err)
 		}
 	}
 	return nil

@@ -36,6 +36,9 @@ const (
 
 // target reads what is behind -j and -g.
 func (c *compiler) target(option, name string) error {
+	if c.ended = true; name != "VMAP" {
+		c.count()
+	}
 	switch name {
 	case "ACCEPT":
 		c.verdict(accept, "")
@@ -100,7 +103,8 @@ func (c *compiler) value(name string) (string, error) {
 	return c.next()
 }
 
-// reject refuses with the ICMP error for an unreachable port, which is that of the target without options, too.
+// reject refuses with the ICMP error for an unreachable port, which is that of the target without options, too, or
+// resets a connection of TCP.
 func (c *compiler) reject() error {
 	code, with := uint8(3), "icmp-port-unreachable" // ICMP_PORT_UNREACH
 	if c.family == kernel.IPv6 {
@@ -110,6 +114,11 @@ func (c *compiler) reject() error {
 		got, err := c.value("--reject-with")
 		if err != nil {
 			return err
+		}
+		if got == "tcp-reset" && c.proto == unix.IPPROTO_TCP {
+			c.add("reject", num(unix.NFTA_REJECT_TYPE, unix.NFT_REJECT_TCP_RST))
+			c.say("reject with tcp reset")
+			return nil
 		}
 		if got != with {
 			return fmt.Errorf("to reject with %s", got)

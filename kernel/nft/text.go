@@ -26,8 +26,8 @@ func Text(o kernel.Op, n kernel.Names) string {
 }
 
 // place is where an object is: family, table and name.
-func place(f kernel.Family, n kernel.Names, name string) string {
-	return ip(f) + " " + n.Table() + " " + name
+func place(f kernel.Family, table, name string) string {
+	return ip(f) + " " + table + " " + name
 }
 
 // typeNames has the data types of nft by number.
@@ -39,12 +39,12 @@ func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
 	if shape.isMap() {
 		kind = "map "
 	}
-	to := place(s.Family, n, classes(n, s.Family))
+	to := place(s.Family, n.TableOf(s), classes(n, s.Family))
 	switch {
 	case v == kernel.Remove && shape.class:
-		return "delete map " + place(s.Family, n, s.Name) + "\ndelete map " + to
+		return "delete map " + place(s.Family, n.TableOf(s), s.Name) + "\ndelete map " + to
 	case v == kernel.Remove:
-		return "delete " + kind + place(s.Family, n, s.Name)
+		return "delete " + kind + place(s.Family, n.TableOf(s), s.Name)
 	}
 	what := "type " + typesText(shape.fields, s.Family)
 	switch {
@@ -55,10 +55,15 @@ func setText(v kernel.Verb, s kernel.Set, n kernel.Names) string {
 		if shape.counts(s) {
 			what += "; counter"
 		}
-	case shape.interval:
+	case shape.interval, shape.network:
 		what += "; flags interval"
+	case shape.meter:
+		what += fmt.Sprintf("; size %d; flags dynamic", s.MaxElem)
+		if shape.expires {
+			what += ",timeout"
+		}
 	}
-	return fmt.Sprintf("add %s%s { %s; }", kind, place(s.Family, n, s.Name), what)
+	return fmt.Sprintf("add %s%s { %s; }", kind, place(s.Family, n.TableOf(s), s.Name), what)
 }
 
 func typesText(fields []field, f kernel.Family) string {
@@ -83,9 +88,9 @@ func entryText(o kernel.Op, e kernel.Entry, n kernel.Names) string {
 	case shape.to != nil:
 		value = fmt.Sprintf(" : %s . %d", e.Second.Addr(), e.ToPort)
 	}
-	add := fmt.Sprintf("%s element %s { %s%s }", verb, place(f, n, e.Set), member(&e, shape.fields), value)
+	add := fmt.Sprintf("%s element %s { %s%s }", verb, place(f, n.TableOf(e), e.Set), member(&e, shape.fields), value)
 	if o.Verb == kernel.Change { // nft does not change a value
-		return fmt.Sprintf("delete element %s { %s }\n%s", place(f, n, e.Set), member(&e, shape.fields), add)
+		return fmt.Sprintf("delete element %s { %s }\n%s", place(f, n.TableOf(e), e.Set), member(&e, shape.fields), add)
 	}
 	return add
 }
@@ -93,6 +98,9 @@ func entryText(o kernel.Op, e kernel.Entry, n kernel.Names) string {
 // member is the key of an entry.
 func member(e *kernel.Entry, fields []field) string {
 	var parts []string
+	if e.IsNet() {
+		return strings.TrimSuffix(e.Second.String(), fmt.Sprintf("/%d", e.Addr.BitLen()))
+	}
 	for _, f := range fields {
 		switch f {
 		case addrField:
@@ -125,8 +133,8 @@ func slotText(n uint16) string {
 var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting"} // by number
 
 func chainText(o kernel.Op, c kernel.Chain, n kernel.Names) string {
-	at := place(c.Family, n, chainName(c.Table, c.Name))
-	class := fmt.Sprintf("element %s { %s", place(c.Family, n, classes(n, c.Family)), classText(classOf(c.Name)))
+	at := place(c.Family, n.TableOf(c), chainName(c.Table, c.Name))
+	class := fmt.Sprintf("element %s { %s", place(c.Family, n.TableOf(c), classes(n, c.Family)), classText(classOf(c.Name)))
 	switch {
 	case o.Verb == kernel.Remove && isClass(n, c):
 		return "delete " + class + " }\ndelete chain " + at

@@ -362,10 +362,14 @@ func (x *transaction) run(typ uint16, places []int32) (n int) {
 		}
 		x.elements = append(x.elements, places[n])
 		x.offsets = append(x.offsets, int32(at-start))
+		if at = x.batch.Size(); shape.network && putEnd(&x.batch, &e) {
+			x.elements = append(x.elements, places[n])
+			x.offsets = append(x.offsets, int32(at-start))
+		}
 	}
 	x.batch.EndNest(list)
 	x.batch.End()
-	s.n = n
+	s.n = len(x.elements) - s.first
 	x.of = append(x.of, s)
 	return n
 }

@@ -16,7 +16,7 @@ import (
 // all of it in a transaction whose last message cannot succeed, so nothing of it ever takes effect. If something is
 // refused the error is a *kernel.MissingError that names the rule. Without IPv6 its chains are left out.
 func (t *Table) Try(chains []kernel.Chain) error {
-	b, table := new(nl.Batch), t.names.Table()+"-trial"
+	b, table := new(nl.Batch), t.table+"-trial"
 	var about []string // what each message is about
 	limit(b, unix.NFNL_MSG_BATCH_BEGIN)
 	about = append(about, "a transaction")
@@ -96,7 +96,7 @@ func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[
 		*about = append(*about, "a flowtable (modules nf_flow_table and nft_flow_offload)")
 	}
 	for i, w := range words {
-		if w != "--match-set" && w != "--map" || i+1 == len(words) || tried[words[i+1]] {
+		if w != "--match-set" && w != "--map" && w != "--meter" || i+1 == len(words) || tried[words[i+1]] {
 			continue
 		}
 		f, spec, ok := t.names.SetSpec(words[i+1])
@@ -104,7 +104,7 @@ func (t *Table) tryObjects(b *nl.Batch, table string, c kernel.Chain, tried map[
 			return fmt.Errorf("set %s is not ours", words[i+1])
 		}
 		tried[words[i+1]] = true
-		s := kernel.Set{Name: words[i+1], Type: spec.Type, Family: f}
+		s := kernel.Set{Name: words[i+1], Type: spec.Type, Family: f, MaxElem: 1}
 		*ids++
 		if err := putSet(b, table, s, *ids); err != nil {
 			return err

@@ -19,6 +19,9 @@ const (
 	setExpr       = 17   // NFTA_SET_EXPR
 	sizeofNfgen   = 4    // struct nfgenmsg
 	typeOfVerdict = 0xffffff00
+	connlimitMost = 1 // NFTA_CONNLIMIT_COUNT
+	connlimitFlag = 2 // NFTA_CONNLIMIT_FLAGS
+	connlimitOver = 1 // NFT_CONNLIMIT_F_INV
 )
 
 // base is where a base chain is in a packet's way.
@@ -40,6 +43,7 @@ var hooks = map[string]map[string]base{
 		"OUTPUT":      {"nat", unix.NF_INET_LOCAL_OUT, -100},
 		"POSTROUTING": {"nat", unix.NF_INET_POST_ROUTING, 100},
 	},
+	kernel.LimitsTable: {"PREROUTING": {"nat", unix.NF_INET_PRE_ROUTING, -101}},
 	"filter": {
 		"INPUT":   {"filter", unix.NF_INET_LOCAL_IN, 0},
 		"FORWARD": {"filter", unix.NF_INET_FORWARD, 0},

@@ -108,14 +108,14 @@ func target(from kernel.Chain, rule string) kernel.Chain {
 // chainOf returns the chain that an entry of a map leads to.
 func chainOf(n kernel.Names, e kernel.Entry) kernel.Chain {
 	family, _, _ := n.SetSpec(e.Set)
-	return kernel.Chain{Family: family, Table: "nat", Name: e.Goto}
+	return kernel.Chain{Family: family, Table: n.GotoTable(e.Set), Name: e.Goto}
 }
 
 // setsOf returns the sets and maps that a rule names.
 func setsOf(rule string) (sets []string) {
 	words := strings.Fields(rule)
 	for i, w := range words[:max(0, len(words)-1)] {
-		if w == "--match-set" || w == "--map" {
+		if w == "--match-set" || w == "--map" || w == "--meter" {
 			sets = append(sets, words[i+1])
 		}
 	}

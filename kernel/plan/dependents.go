@@ -131,6 +131,10 @@ func (d *dependents) failedEntry(verb kernel.Verb, e kernel.Entry, err error) {
 	switch {
 	case verb == kernel.Remove && spec.Opens:
 		mark(&d.open, e.Key(), err)
+	case spec.Limits:
+		if verb != kernel.Remove && e.Proto != 0 {
+			mark(&d.unguarded, e.Addr, err)
+		}
 	case spec.Type.IsMap() && verb != kernel.Remove && !spec.Opens:
 		mark(&d.slotless, e.Key(), err)
 	case spec.Type.IsMap() && verb == kernel.Change: // it leads to slots that are to be removed
@@ -240,6 +244,11 @@ func (d *dependents) lostEntry(verb kernel.Verb, e kernel.Entry) error {
 	switch {
 	case verb != kernel.Remove && d.noSet[e.Set] != nil:
 		return d.noSet[e.Set]
+	case spec.Limits:
+		if verb == kernel.Remove || e.Goto == "" {
+			return nil
+		}
+		return d.chains.unwritten[chainOf(d.Names, e)]
 	case verb == kernel.Add && d.unmade[family] != nil:
 		// Without the ownership set, the next reading would take these entries for
 		// kube-proxy's, and treat other programs' virtual servers under the same numbers

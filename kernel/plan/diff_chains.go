@@ -156,8 +156,11 @@ func (d *differ) reset(f kernel.Family) bool {
 type chainPhases struct{ nat, filter kernel.Phase }
 
 func (p chainPhases) of(c *kernel.Chain) kernel.Phase {
-	if c.Table == "nat" {
+	switch c.Table {
+	case "nat":
 		return p.nat
+	case kernel.LimitsTable: // lists are full by then
+		return kernel.AddGuards
 	}
 	return p.filter
 }

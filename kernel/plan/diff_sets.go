@@ -124,6 +124,8 @@ func (d *differ) sameSet(w, h kernel.Set, want, have kernel.Entries) {
 			switch {
 			case h == nil:
 				d.add(build, *w)
+			case w == nil && teardown == build: // the list is known
+				d.drop(teardown, *h)
 			case w == nil:
 				d.remove(teardown, *h)
 			case !d.decided(*h) && d.leads(h): // to endpoints that no source has delivered yet
@@ -191,6 +193,12 @@ func set(w, h *kernel.Entry) string {
 func (d *differ) entryPhases(set string) (build, teardown kernel.Phase) {
 	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
 		return kernel.OpenVIPs, kernel.CloseVIPs
+	}
+	switch _, spec, _ := d.have.Names.SetSpec(set); {
+	case spec.Type == kernel.HashNet: // one that goes may contain one that comes, which are in one transaction
+		return kernel.AddGuards, kernel.AddGuards
+	case spec.Name == kernel.Limited: // behind the chains that it leads to, before anything serves
+		return kernel.WriteChains, kernel.RemoveGuards
 	}
 	return kernel.AddGuards, kernel.RemoveGuards
 }

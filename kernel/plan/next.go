@@ -133,7 +133,7 @@ func withoutEntries(
 	l kernel.Entries, read *kernel.Observed, later map[netip.Addr]bool, reals kernel.Reals,
 ) kernel.Entries {
 	loops := [...]string{read.Names.Set(kernel.IPv4, kernel.LoopBack), read.Names.Set(kernel.IPv6, kernel.LoopBack)}
-	l = l.Where(func(e kernel.Entry) bool { return !later[e.Addr] || slices.Contains(loops[:], e.Set) })
+	l = l.Where(func(e kernel.Entry) bool { return !later[e.Addr] || e.IsNet() || slices.Contains(loops[:], e.Set) })
 	needed := map[kernel.VirtualKey]bool{}
 	reals.Unshared(read.Reals, func(want, have []kernel.Real, _ int) {
 		kernel.Walk(want, have, same, kernel.Real.Compare, func(r, _ *kernel.Real) {
