@@ -149,6 +149,19 @@ func (l Entries) With(gone, fresh []Entry) Entries {
 	return Entries{editedRuns(l.runs, gone, fresh, compareEntryKeys, compareEntries, cutEntries)}
 }
 
+// Join returns a list of the entries of both, which have no set in common.
+func (l Entries) Join(o Entries) Entries {
+	switch {
+	case len(o.runs) == 0:
+		return l
+	case len(l.runs) == 0:
+		return o
+	}
+	all := slices.Concat(l.runs, o.runs)
+	slices.SortStableFunc(all, func(a, b []Entry) int { return strings.Compare(a[0].Set, b[0].Set) })
+	return Entries{all}
+}
+
 // compareEntries is Entry.Compare, faster where the addresses differ: that one copies both.
 func compareEntries(a, b *Entry) int {
 	if c := compareEntryKeys(a, b); c != 0 {

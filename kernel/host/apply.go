@@ -31,8 +31,8 @@ func (k *Kernel) openAdapters() {
 	}
 	k.adapters = [kernel.NumAdapters]adapter{
 		kernel.SysctlAdapter:    plain(k.sysctls.Apply),
-		kernel.IPSetAdapter:     plain(k.sets.Apply),
-		kernel.IPTablesAdapter:  k.tables.Apply, // it starts programs
+		kernel.IPSetAdapter:     k.limits.beside(plain(k.sets.Apply)),
+		kernel.IPTablesAdapter:  k.limits.beside(k.tables.Apply), // it starts programs
 		kernel.OtherTables:      k.applyOthers,
 		kernel.LinkAdapter:      plain(k.links.Apply),
 		kernel.IPVSAdapter:      plain(k.ipvs.Apply),

@@ -66,6 +66,7 @@ type Kernel struct {
 	sets     sets
 	tables   tables
 	other    *other
+	limits   *limits
 	links    *link.Links
 	saved    *sysctl.Saved
 	sysctls  *sysctl.Params
@@ -95,6 +96,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		k.tables, errs[2] = openTables(ctx, &o)
 	}
 	k.other = &other{names: o.Names, dialer: o.Dialer, native: o.Native, kubeProxy: o.KubeProxyTables}
+	k.limits = &limits{names: o.Names, dialer: o.Dialer}
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		k.noDevice, errs[3] = noDevice(&o, k.links.Available())
 	}
@@ -214,6 +216,9 @@ func (k *Kernel) Close() error {
 	if k.other != nil {
 		errs = append(errs, k.other.Close())
 	}
+	if k.limits != nil {
+		errs = append(errs, k.limits.Close())
+	}
 	if k.links != nil {
 		errs = append(errs, k.links.Close())
 	}
@@ -266,6 +271,9 @@ func (k *Kernel) Read(ctx context.Context) (kernel.Observed, error) {
 	if o.Sets, o.Entries, err = k.sets.Read(k.o.Names); err != nil {
 		return kernel.Observed{}, fmt.Errorf("reading ipsets: %w", err)
 	}
+	if err := k.limits.read(&o); err != nil {
+		return kernel.Observed{}, fmt.Errorf("reading limits: %w", err)
+	}
 	if err := k.readChains(ctx, &o); err != nil {
 		return kernel.Observed{}, err
 	}
@@ -309,6 +317,9 @@ func (k *Kernel) readVIPs(o *kernel.Observed) (err error) {
 func (k *Kernel) readChains(ctx context.Context, o *kernel.Observed) (err error) {
 	if o.Chains, err = k.tables.Read(ctx, k.o.Names); err != nil {
 		return fmt.Errorf("reading iptables: %w", err)
+	}
+	if err = k.limits.readChains(o); err != nil {
+		return fmt.Errorf("reading limits: %w", err)
 	}
 	if native, ok := k.tables.(nativeTables); ok {
 		if o.Flowtables, err = native.table.ReadFlowtables(); err != nil {

@@ -61,22 +61,24 @@ func openNative(ctx context.Context, o *Options) (sets, tables, error) {
 
 // Text is the text of a plan for this kernel.
 func (k *Kernel) Text(p kernel.Plan) string {
-	if k.o.Native {
-		return NativeText(p, k.o.Names)
-	}
-	return p.String()
+	return Text(p, k.o.Names, k.o.Native)
 }
 
-// NativeText is the text of a plan with sets, entries and chains in the words of nft.
-func NativeText(p kernel.Plan, names kernel.Names) string {
+// Text is the text of a plan, with what is in tables of kernel/nft in the words of nft. native: all sets and chains
+// are.
+func Text(p kernel.Plan, names kernel.Names, native bool) string {
 	return p.Text(func(b *strings.Builder, o kernel.Op) {
+		written := names.InLimits(o.Object)
 		switch o.Object.Kind() {
 		case kernel.KindSet, kernel.KindEntry, kernel.KindChain, kernel.KindFlowtable:
-			text := strings.TrimSuffix(nft.Text(o, names), "\n")
-			fmt.Fprintf(b, "%s %s\n", o.Verb, strings.ReplaceAll(text, "\n", "\n    "))
-		default:
-			fmt.Fprintf(b, "%s\n", o)
+			written = written || native
 		}
+		if !written {
+			fmt.Fprintf(b, "%s\n", o)
+			return
+		}
+		text := strings.TrimSuffix(nft.Text(o, names), "\n")
+		fmt.Fprintf(b, "%s %s\n", o.Verb, strings.ReplaceAll(text, "\n", "\n    "))
 	})
 }
 

@@ -79,7 +79,7 @@ func TestChangeOfBackEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := host.NativeText(plan.Once(rules(true), have), kernel.DefaultNames); native &&
+		if text := host.Text(plan.Once(rules(true), have), kernel.DefaultNames, true); native &&
 			!strings.Contains(text, "+ add set ip svcproxy KUBE-CLUSTER-IP { type ") {
 			t.Errorf("a plan for nftables:\n%s", text)
 		}

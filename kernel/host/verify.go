@@ -28,9 +28,14 @@ func (k *Kernel) Verify(ctx context.Context, known *kernel.Observed, shard plan.
 	if !plan.SameFew(known, &now) || shard.HasVIPs() && !plan.SameVIPs(known, &now) {
 		return false, nil
 	}
-	same, err := k.sets.Verify(k.o.Names, &known.State, shard.HasEntries)
+	same, err := k.sets.Verify(k.o.Names, k.limits.of(&known.State, false), shard.HasEntries)
 	if err != nil {
 		return false, fmt.Errorf("reading ipsets: %w", err)
+	}
+	if same {
+		if same, err = k.limits.verify(&known.State, shard.HasEntries); err != nil {
+			return false, fmt.Errorf("reading limits: %w", err)
+		}
 	}
 	if same && shard.HasVirtuals() {
 		same, err = k.ipvs.VerifyVirtuals(&known.State)

@@ -28,7 +28,7 @@ func KeepOwned(o *kernel.Observed) {
 func jumps(n kernel.Names, c kernel.Chain) string {
 	var ours []string
 	for rule := range strings.SplitSeq(c.Rules, "\n") {
-		if n.OwnsChain(c.Table, kernel.Target(rule)) {
+		if c.Table == kernel.LimitsTable || n.OwnsChain(c.Table, kernel.Target(rule)) {
 			ours = append(ours, rule)
 		}
 	}

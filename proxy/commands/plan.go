@@ -106,8 +106,5 @@ func (p *planCommand) plan(ctx context.Context) (kernel.Plan, func(kernel.Plan) 
 		byRules = s.Fronts(table, have.Node).Elsewhere()
 	}
 	p.warn(slices.Concat(packet.Blocked(&have, &want, byRules), kernel.SmallHash(want.Sysctls, have.Sysctls))...)
-	if have.Native {
-		return result, func(p kernel.Plan) string { return host.NativeText(p, have.Names) }, nil
-	}
-	return result, kernel.Plan.String, nil
+	return result, func(p kernel.Plan) string { return host.Text(p, have.Names, have.Native) }, nil
 }

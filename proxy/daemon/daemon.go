@@ -73,6 +73,9 @@ type daemon struct {
 
 	// Used by the loop's goroutine alone.
 	frontends frontend.Cache
+	limits    mode.Limits
+	limitable bool     // the kernel takes limits
+	noLimits  error    // why services with limits are not served, nil if they are
 	doubts    []string // of the mode and about endpoints on bridges, as of the last check of the kernel
 }
 
@@ -346,5 +349,19 @@ func (d *daemon) rules(t sources.Merged, n kernel.Node, occupied []string) (*fro
 	if d.portals != nil {
 		c.Portals = d.portals.open(f)
 	}
-	return f, d.mode.State(f, c)
+	if d.noLimits = d.tryLimits(f, c.Names); d.noLimits != nil {
+		f = mode.WithoutLimited(f)
+	}
+	return f, d.limits.Add(d.mode.State(f, c), f, c.Names)
+}
+
+// tryLimits returns why the kernel does not take limits for clients, if a service has some. It asks until the kernel
+// does: nf_tables may be loaded later.
+func (d *daemon) tryLimits(f *frontend.Frontends, n kernel.Names) error {
+	if d.limitable || !mode.Limited(f) {
+		return nil
+	}
+	err := d.kernel.TryLimits(mode.LimitsTrial(n))
+	d.limitable = err == nil
+	return err
 }

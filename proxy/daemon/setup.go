@@ -157,14 +157,15 @@ func (s Setup) forMode() mode.Config {
 
 // Want is the kernel state that a table calls for on node n.
 func (s Setup) Want(t sources.Table, n kernel.Node) kernel.State {
-	return s.mode().State(s.Fronts(t, n), s.forMode())
+	f, c := s.Fronts(t, n), s.forMode()
+	return new(mode.Limits).Add(s.mode().State(f, c), f, c.Names)
 }
 
 // WantOf is Want with the announcements of a svcproxy that starts now: those of VIPs that the kernel does not
 // announce yet wait for announce.holdUp.
 func (s Setup) WantOf(t sources.Table, have *kernel.Observed) kernel.State {
 	f := s.Fronts(t, have.Node)
-	want := s.mode().State(f, s.forMode())
+	want := new(mode.Limits).Add(s.mode().State(f, s.forMode()), f, s.Config.Names())
 	in := announce.Input{
 		Frontends: f, Want: &want, Have: have, WhyNot: s.mode().WhyNot, Starts: readStarts(s.Config.RuntimeDir),
 	}
