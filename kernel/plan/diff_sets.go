@@ -85,6 +85,11 @@ func (d *differ) unwantedSet(h kernel.Set, entries kernel.Entries) {
 			}
 		}
 	}
+	if d.have.Names.IsSet(h.Name, h.Family, kernel.Limited) { // its chains go before it
+		for e := range entries.All() {
+			d.remove(kernel.RemoveGuards, e)
+		}
+	}
 	d.remove(kernel.RemoveSets, h)
 }
 
