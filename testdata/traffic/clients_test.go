@@ -1,0 +1,57 @@
+package traffic
+
+import (
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
+)
+
+// Clients are refused by lists and limits in every mode, others lose nothing, and cleanup leaves nothing.
+func TestClients(t *testing.T) {
+	kerneltest.Need(t, kerneltest.Tool("nft"))
+	n := newNode(t, modeLines(t))
+	before := n.read(t)
+	deny := func(networks string) string { return strings.Replace(web, "[services.web]", "[services.web]\ndeny = ["+networks+"]", 1) }
+	n.start(t, web)
+	at := netip.MustParseAddrPort("10.96.0.20:80")
+	ask := func() error { _, err := n.Client.Ask("tcp", at); return err }
+	must(t, ask())
+	n.serve(t, deny(`"0.0.0.0/0"`))
+	t.Log(n.tool(t, "nft", "list", "table", "ip", "svcproxy-limits"))
+	if ask() == nil {
+		t.Error("a denied client is served")
+	}
+	n.serve(t, deny(`"203.0.113.0/24"`))
+	must(t, ask())
+	n.serve(t, strings.Replace(web, "[services.web]", "[services.web]\nlimits = { newConnections = \"1/h\", burst = 5, perClient = true, reject = true }", 1))
+	served := 0
+	for range 20 {
+		if ask() == nil {
+			served++
+		}
+	}
+	if served != 5 {
+		t.Errorf("%d of 20 connections are served with a burst of 5", served)
+	}
+	t.Log(n.tool(t, "nft", "list", "table", "ip", "svcproxy-limits"))
+	n.serve(t, web)
+	must(t, ask())
+	if left := n.tool(t, "nft", "list", "tables"); strings.Contains(left, "limits") {
+		t.Errorf("left\n%s", left)
+	}
+	n.serve(t, deny(`"0.0.0.0/0"`))
+	n.cleanUp(t, before)
+	if left := n.tool(t, "nft", "list", "tables"); strings.Contains(left, "svcproxy") {
+		t.Errorf("cleanup left\n%s", left)
+	}
+}
+
+func modeLines(t *testing.T) string {
+	if os.Getenv("SVCPROXY_TEST_MODE") == "" {
+		return ""
+	}
+	return ""
+}
