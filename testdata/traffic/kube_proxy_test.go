@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -25,7 +24,6 @@ const kubeProxyBinary = "../../bin/kube-proxy"
 type kubeProxyNode struct {
 	node
 	mode string // in kube-proxy's configuration
-	keys string // more lines of it
 	api  *lab.Objects
 	load *load
 	held []*lab.Conn
@@ -78,9 +76,9 @@ hostnameOverride: node
 clusterCIDR: 10.2.0.0/16,fd00:2::/32
 clientConnection: {kubeconfig: %q, contentType: application/json, acceptContentTypes: application/json}
 conntrack: {maxPerCore: 0}
-%sstateDir: %q
+stateDir: %q
 runtimeDir: %q
-`, mode, filepath.Join(o.Dir, "kubeconfig"), o.keys, filepath.Join(o.Dir, "state"), filepath.Join(o.Dir, "run")), 0o644))
+`, mode, filepath.Join(o.Dir, "kubeconfig"), filepath.Join(o.Dir, "state"), filepath.Join(o.Dir, "run")), 0o644))
 }
 
 // startKubeProxy starts kube-proxy and waits until it has programmed both families.
@@ -282,27 +280,16 @@ func TestOneServiceAtATime(t *testing.T) {
 	if _, err := os.Stat(kubeProxyBinary); err != nil {
 		t.Skipf("no kube-proxy: make apiserver builds it: %v", err)
 	}
-	for _, c := range []struct{ theirs, ours, keys string }{
-		{theirs: "iptables"}, {theirs: "nftables"},
-		{theirs: "ipvs", ours: "nftables"}, // as svcproxy-migration(7) says
-		{theirs: "ipvs", ours: "ipvs", keys: "ipvs: {excludeCIDRs: [10.96.0.21/32, \"fd00:96::21/128\", 198.51.100.81/32, \"2001:db8:80::81/128\", 203.0.113.10/32, \"2001:db8:9::a/128\"]}\n"},
-	} {
-		t.Run(strings.TrimSpace(fmt.Sprintf("beside mode %s %s", c.theirs, c.ours)), func(t *testing.T) {
-			if c.theirs == "ipvs" {
-				kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
-			}
+	for _, theirs := range []string{"iptables", "nftables"} {
+		t.Run("beside mode "+theirs, func(t *testing.T) {
 			web, slices := kubeProxyWeb()
 			shop := strings.NewReplacer(`"web`, `"shop`, "10.96.0.20", "10.96.0.21", "fd00:96::20", "fd00:96::21", "203.0.113.9", "203.0.113.10",
 				"2001:db8:9::9", "2001:db8:9::a", "198.51.100.80", "198.51.100.81", "2001:db8:80::80", "2001:db8:80::81", "30080", "30081")
-			o := newNodeOfObjects(t, c.theirs, web+", "+shop.Replace(web), slices+", "+shop.Replace(slices))
+			o := newNodeOfObjects(t, theirs, web+", "+shop.Replace(web), slices+", "+shop.Replace(slices))
 			ours := func(service string) string {
 				return strings.Replace(service, `"uid": "1"`, `"uid": "1", "labels": {"service.kubernetes.io/service-proxy-name": "svcproxy"}`, 1)
 			}
-			o.keys = c.keys
 			o.startKubeProxy(t)
-			if c.ours != "" {
-				o.Mode = c.ours
-			}
 			o.File = filepath.Join(o.Dir, "svcproxy.toml")
 			must(t, o.Configure(fmt.Sprintf("ipvs.namePrefix = \"EDGE\"\nipvs.deviceName = \"svcproxy0\"\nclientConnection.kubeconfig = %q\nsources.apiserver.proxyName = \"svcproxy\"\nsources.apiserver.emptyGrace = \"0s\"\n",
 				filepath.Join(o.Dir, "kubeconfig"))))
