@@ -62,20 +62,19 @@ type Table struct {
 // Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
 // *kernel.MissingError.
 func Open(d *nl.Dialer, n kernel.Names) (*Table, error) {
-	return openTable(d, Table{names: n, table: n.Table()})
+	return openTable(d, &Table{names: n, table: n.Table()})
 }
 
 // OpenLimits opens the tables of limits, of which the same holds.
 func OpenLimits(d *nl.Dialer, n kernel.Names) (*Table, error) {
-	return openTable(d, Table{names: n, table: n.LimitsTable(), limits: true})
+	return openTable(d, &Table{names: n, table: n.LimitsTable(), limits: true})
 }
 
-func openTable(d *nl.Dialer, own Table) (*Table, error) {
+func openTable(d *nl.Dialer, t *Table) (*Table, error) {
 	c, err := d.Dial(unix.NETLINK_NETFILTER)
 	if err != nil && !errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil, fmt.Errorf("opening nftables: %w", err)
 	}
-	t := &own
 	t.conn = c
 	if err == nil {
 		_, err = t.generation()
