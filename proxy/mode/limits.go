@@ -51,7 +51,7 @@ func LimitsTrial(n kernel.Names) (chains []kernel.Chain) {
 		chains = append(chains, w.refusing(), w.chain(hash, append(w.counted(&sources.Clients{
 			Rate: sources.Rate{N: 1, Per: time.Second}, Burst: 1, Connections: 1, PerClient: true}, "trial"),
 			"-m set --match-set "+n.List(f, hash)+" src -j DROP")...),
-			w.base("-j VMAP --map "+n.Set(f, kernel.Limited)+" dst,dst"))
+			w.look())
 	}
 	return chains
 }
@@ -101,7 +101,7 @@ func (l *Limits) make(f *frontend.Frontends, n kernel.Names) {
 			continue
 		}
 		w.add(kernel.Limited, "", limited)
-		if l.state.Chains = append(l.state.Chains, w.base("-j VMAP --map "+n.Set(of, kernel.Limited)+" dst,dst")); rejects {
+		if l.state.Chains = append(l.state.Chains, w.look()); rejects {
 			l.state.Chains = append(l.state.Chains, w.refusing())
 		}
 	}
@@ -132,6 +132,12 @@ type clients struct {
 
 func (w *clients) base(rules ...string) kernel.Chain {
 	return kernel.Chain{Family: w.family, Table: kernel.LimitsTable, Name: "PREROUTING", Rules: strings.Join(rules, "\n")}
+}
+
+// look is the chain that leads to those of services. A chain of nat makes the kernel track no connections, and without
+// that no packet comes here, but a rule that asks for a connection's state does.
+func (w *clients) look() kernel.Chain {
+	return w.base("-m conntrack --ctstate NEW,RELATED -j VMAP --map " + w.names.Set(w.family, kernel.Limited) + " dst,dst")
 }
 
 func (w *clients) chain(hash string, rules ...string) kernel.Chain {
