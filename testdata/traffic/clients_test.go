@@ -12,7 +12,6 @@ import (
 func TestClients(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("nft"))
 	n := newNode(t, "")
-	before := n.read(t)
 	deny := func(networks string) string {
 		return strings.Replace(web, "[services.web]", "[services.web]\ndeny = ["+networks+"]", 1)
 	}
@@ -44,8 +43,11 @@ func TestClients(t *testing.T) {
 		t.Errorf("left\n%s", left)
 	}
 	n.serve(t, deny(`"192.0.2.0/24"`))
-	n.cleanUp(t, before)
-	if left := n.tool(t, "nft", "list", "tables"); strings.Contains(left, "svcproxy") {
+	must(t, n.Stop())
+	if out, code, err := n.Command("cleanup"); err != nil || code != 0 {
+		t.Fatalf("cleanup: exit code %d, %v\n%s", code, err, out)
+	}
+	if left := n.tool(t, "nft", "list", "ruleset"); strings.Contains(left, "svcproxy") || strings.Contains(left, "KUBE-") {
 		t.Errorf("cleanup left\n%s", left)
 	}
 }
