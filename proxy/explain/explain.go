@@ -33,6 +33,7 @@ func Explain(f Facts, p packet.Packet) Answer {
 	}
 	v := x.verdict
 	x.arrival()
+	x.admitted()
 	before, after := split(v.Path())
 	x.rules(before)
 	if err != nil {
@@ -76,6 +77,7 @@ type explainer struct {
 	firewall *packet.Firewall
 	doubts   []doubt
 	hidden   packet.Field // what is not known of p any more
+	limits   []string     // conditions of the service for its clients
 	// unanswered: neighbours do not learn from this node where the destination is.
 	unanswered bool
 	onePacket  bool           // the virtual server balances each datagram alone

@@ -60,7 +60,7 @@ func (x *explainer) balanced() {
 			}
 		}
 	}
-	conditions := slices.Concat(x.answer(unproven, len(works)), quiet, x.conditions(depends, holders))
+	conditions := slices.Concat(x.limits, x.answer(unproven, len(works)), quiet, x.conditions(depends, holders))
 	for _, d := range x.doubts {
 		conditions = append(conditions, d.String())
 	}
