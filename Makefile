@@ -142,17 +142,17 @@ test-iptables-legacy test-nftables test-userspace:
 	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
 
 # test-systems: the packages, the kernel and the traffic of other systems than this machine's, see testdata/README.md: Debian 13, its
-# backports' kernel, and Debian 13 on arm64; and the codecs of netlink on a processor of the other byte order. Hours without KVM
+# backports' kernel, and Debian 13 on arm64; and netlink's numbers on a processor of the other byte order. Hours without KVM
 test-systems: build guest bin/nfpm
 	$(GUEST) install qemu-system-arm qemu-user-static
 	@$(MAKE) --no-print-directory -k -j2 systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x
 
-# What kernel packages can say of a byte order: their codecs. QEMU does not translate most of what netlink says, so tests that speak with a
-# kernel are left out.
-CODECS       = ./kernel/nl ./kernel/ipvs ./kernel/nft ./kernel/ipset ./kernel/conntrack ./kernel/link
+# On a processor of the other byte order: the numbers of netlink's messages, which all packages below kernel write and read by kernel/nl.
+# QEMU translates little of what netlink says, so tests that speak with a kernel are left out, and those of other packages all begin with it.
 systems/s390x:
-	GOARCH=s390x $(GO) test -count=1 -short -timeout 60m -exec qemu-s390x-static -skip 'Kernel|ExampleConn' $(CODECS)
+	GOARCH=s390x $(GO) test -count=1 -short -timeout 60m -exec qemu-s390x-static -skip 'Kernel|ExampleConn' ./kernel/nl
 
+SPEAKERS     = ./kernel/host ./kernel/nl ./kernel/ipvs ./kernel/nft ./kernel/ipset ./kernel/conntrack ./kernel/link
 # Each system's demo, kernel packages, traffic and appliance. Arm64's programs are in bin/arm64, which the guest finds as bin.
 systems/trixie: export SVCPROXY_GUEST_SUITE = trixie
 systems/trixie: export SVCPROXY_GUEST_ROOT = 1
@@ -161,14 +161,16 @@ systems/trixie:
 	$(GUEST) root
 	$(GO) build -trimpath -o bin/demo ./testdata/demo
 	$(GUEST) run -- bin/demo
-	$(GUEST) test -timeout 60m ./kernel/host $(CODECS) ./testdata/lab ./testdata/random
+	$(GUEST) test -timeout 60m $(SPEAKERS) ./testdata/lab ./testdata/random
 	$(AGAIN) $(GUEST) test -timeout 3h ./testdata/traffic
 	$(GO) test -count=1 -timeout 3h $(APPLIANCE)
 
 systems/trixie-backports: export SVCPROXY_GUEST_SUITE = trixie-backports
 systems/trixie-backports:
 	$(GUEST) kernel
-	$(GUEST) test -timeout 60m ./kernel/host $(CODECS) ./testdata/lab ./testdata/random
+	$(GO) build -trimpath -o bin/demo ./testdata/demo
+	$(GUEST) run -- bin/demo
+	$(GUEST) test -timeout 60m $(SPEAKERS) ./testdata/lab ./testdata/random
 	$(AGAIN) $(GUEST) test -timeout 60m -run '^($(BOTH_BACK_ENDS))' ./testdata/traffic
 
 systems/trixie.arm64: export SVCPROXY_GUEST_SUITE = trixie
@@ -179,7 +181,7 @@ systems/trixie.arm64: bin/nfpm
 	$(GUEST) kernel
 	$(GUEST) root
 	$(GUEST) run -- bin/demo
-	$(GUEST) test -timeout 60m ./kernel/host $(CODECS)
+	$(GUEST) test -timeout 60m $(SPEAKERS)
 	$(AGAIN) $(GUEST) test -timeout 60m -run '^($(BOTH_BACK_ENDS)|TestRemovedEndpointDrains|TestDeadEndpointGetsNoConnections)' ./testdata/traffic
 	$(GO) test -count=1 -timeout 2h -run '^TestNode$$/^(deb|newcomer|pair)$$' $(APPLIANCE)
 
