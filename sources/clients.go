@@ -20,7 +20,7 @@ type Clients struct {
 	Rate        Rate   // of new connections; zero = no limit
 	Burst       uint32 // how many may come at once: Rate.Burst, if not given; 0 without a Rate
 	Connections uint32 // open at once; 0 = no limit
-	PerClient   bool   // each client address has its own Rate and number of Connections
+	PerClient   bool   // each client address, of IPv6 each /64, has its own Rate and number of Connections
 
 	Reject bool // others are told so: TCP by a reset, UDP by ICMP. Else their packets are dropped
 	Closed bool // with PerClient: clients for which the meter has no room get no connections. Else they have no limit

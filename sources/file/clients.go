@@ -90,7 +90,7 @@ var limitFields = fields.Table[sources.Clients]{
 	fields.Define("connections", fields.At(func(c *sources.Clients) *uint32 { return &c.Connections }, connections),
 		"", "how many connections may be open at once; 0: no limit"),
 	fields.Define("perClient", fields.At(func(c *sources.Clients) *bool { return &c.PerClient }, fields.Bool),
-		"false", "each client address has these limits for itself"),
+		"false", "each client address, of IPv6 each /64, has these limits for itself"),
 	fields.Define("reject", fields.At(func(c *sources.Clients) *bool { return &c.Reject }, fields.Bool),
 		"false", "clients that may not connect, also for allow and deny, are told so, by a TCP reset or by ICMP; "+
 			"false: their packets are dropped"),

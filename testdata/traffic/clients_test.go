@@ -24,9 +24,11 @@ func TestClients(t *testing.T) {
 	if ask() == nil {
 		t.Error("a denied client is served")
 	}
-	if out, _, err := n.Command("explain", at.String(), "--from", "192.0.2.9"); err != nil ||
-		!strings.Contains(out, "192.0.2.9 is in 192.0.2.0/24, which service web denies") {
-		t.Errorf("explain: %v: %s", err, out)
+	out, _, err := n.Command("explain", at.String(), "--from", "192.0.2.9")
+	must(t, err)
+	if !strings.Contains(out, "192.0.2.9 is in 192.0.2.0/24, which service web denies") &&
+		!strings.Contains(out, "in mode userspace no packet can be explained") {
+		t.Errorf("explain: %s", out)
 	}
 	n.serve(t, deny(`"203.0.113.0/24"`))
 	must(t, ask())
