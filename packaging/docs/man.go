@@ -202,11 +202,11 @@ func (e Edition) services(keys []fields.Key) []byte {
 		is not there has no networks: as allow it lets nobody in, as deny everybody, and svcproxy status warns.`)
 	p.heading("LIMITS")
 	p.text(`The kernel refuses the first packet of a connection by rules in table svcproxy-limits of nftables, which
-		svcproxy makes in every mode, and only for services with allow, deny or limits: "nft list table ip svcproxy-limits" shows them
-		and counts what they refuse. A kernel without nftables serves no such service, and svcproxy status says so.
-		Connections that are open go on, and so do clients on the node itself: nothing limits these. Limits count connections
-		from the time on that they are there. A limit for each client has room for 65,536 clients; of IPv6, a client is a
-		network of 64 bits.`)
+		svcproxy makes in every mode, and only for services with allow, deny or limits. "nft list table ip svcproxy-limits"
+		shows them and counts what they refuse. A kernel without nftables serves no such service, and svcproxy status says
+		so. Connections that are open go on, and so do clients on the node itself: nothing limits these. Limits count
+		connections from the time on that they are there. A limit for each client has room for 65,536 clients; of IPv6, a
+		client is a network of 64 bits.`)
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso(others("services.toml.5")...)
