@@ -20,7 +20,8 @@ func (t *Table) chains(f kernel.Family, dormant bool, listed map[uint32]string) 
 			name, at, policy, in, err := headOf(a)
 			kind, chain, ok := cutChain(name)
 			c := kernel.Chain{Family: f, Table: kind, Name: chain}
-			if in != table || !ok || (kind == kernel.LimitsTable) != t.limits || !c.BuiltIn() && !t.names.OwnsChain(kind, chain) {
+			if in != table || !ok || (kind == kernel.LimitsTable) != t.limits ||
+				!c.BuiltIn() && !t.names.OwnsChain(kind, chain) {
 				return err
 			}
 			all, rules[name] = append(all, c), nil

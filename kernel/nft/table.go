@@ -25,8 +25,8 @@
 // # Limits
 //
 // What refuses clients, kernel.LimitsTable, is in a table of its own, ip svcproxy-limits: OpenLimits. There every rule
-// with a target but VMAP has a counter in front of it, whose value no comparison heeds, and so has one without a target.
-// Entries of meters are made by packets, and are not read.
+// but one with target VMAP has a counter in front of its target, or at its end. No comparison heeds its value. Entries
+// of meters are made by packets, and are not read.
 package nft
 
 import (

@@ -133,8 +133,9 @@ func slotText(n uint16) string {
 var hookNames = [...]string{"prerouting", "input", "forward", "output", "postrouting"} // by number
 
 func chainText(o kernel.Op, c kernel.Chain, n kernel.Names) string {
-	at := place(c.Family, n.TableOf(c), chainName(c.Table, c.Name))
-	class := fmt.Sprintf("element %s { %s", place(c.Family, n.TableOf(c), classes(n, c.Family)), classText(classOf(c.Name)))
+	table := n.TableOf(c)
+	at := place(c.Family, table, chainName(c.Table, c.Name))
+	class := fmt.Sprintf("element %s { %s", place(c.Family, table, classes(n, c.Family)), classText(classOf(c.Name)))
 	switch {
 	case o.Verb == kernel.Remove && isClass(n, c):
 		return "delete " + class + " }\ndelete chain " + at
