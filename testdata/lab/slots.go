@@ -21,7 +21,7 @@ func (h *Host) addSlots(weights map[Real]int) error {
 		var listed struct {
 			Nftables []struct {
 				Map struct {
-					Elem [][2]struct{ Concat []any }
+					Elem [][2]fields
 				}
 			}
 		}
@@ -32,7 +32,7 @@ func (h *Host) addSlots(weights map[Real]int) error {
 		local := map[Real]map[netip.AddrPort]int{}
 		for _, x := range listed.Nftables {
 			for _, e := range x.Map.Elem {
-				front, slot, to := fromConcat(e[0].Concat, e[1].Concat)
+				front, slot, to := fromConcat(e[0].all(), e[1].all())
 				into := shares
 				if slot >= localSlots {
 					into = local
@@ -59,6 +59,19 @@ func (h *Host) addSlots(weights map[Real]int) error {
 		}
 	}
 	return nil
+}
+
+// fields are a key or a value. A key with a counter has it beside it, one level down.
+type fields struct {
+	Concat []any
+	Elem   struct{ Val struct{ Concat []any } }
+}
+
+func (f *fields) all() []any {
+	if f.Concat != nil {
+		return f.Concat
+	}
+	return f.Elem.Val.Concat
 }
 
 // fromConcat reads an element: ["10.96.0.1", "tcp", 80, "0:1"] and ["10.2.0.1", 8080]. The slot is a class, in
