@@ -50,7 +50,7 @@ func (l *limits) read(o *kernel.Observed) error {
 		return err
 	}
 	o.Sets = append(slices.Clone(o.Sets), sets...)
-	o.Entries = kernel.EntriesOf(append(o.Entries.Slice(), entries.Slice()...))
+	o.Entries = o.Entries.Join(entries)
 	return nil
 }
 

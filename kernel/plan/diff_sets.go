@@ -196,10 +196,9 @@ func set(w, h *kernel.Entry) string {
 
 // entryPhases returns the phases in which entries of a set are added and removed.
 func (d *differ) entryPhases(set string) (build, teardown kernel.Phase) {
-	if _, spec, _ := d.have.Names.SetSpec(set); spec.Opens {
-		return kernel.OpenVIPs, kernel.CloseVIPs
-	}
 	switch _, spec, _ := d.have.Names.SetSpec(set); {
+	case spec.Opens:
+		return kernel.OpenVIPs, kernel.CloseVIPs
 	case spec.Type == kernel.HashNet: // one that goes may contain one that comes, which are in one transaction
 		return kernel.AddGuards, kernel.AddGuards
 	case spec.Name == kernel.Limited: // behind the chains that it leads to, before anything serves

@@ -279,30 +279,3 @@ func (w *clients) counted(c *sources.Clients, service ...string) (rules []string
 	}
 	return rules
 }
-
-// The reasons for which clients are refused, as Refused names them. Full counts those for which a meter has no room,
-// which are refused only if the service says so.
-const (
-	ByAllow, ByDeny, ByRate, ByConnections, ByFull = "allow", "deny", "rate", "connections", "full"
-)
-
-// Refused returns why a rule of a service's chain refuses clients, "" if it does not.
-func Refused(n kernel.Names, rule string) string {
-	target := kernel.Target(rule)
-	_, set, ofSet := strings.Cut(rule, "--match-set ")
-	set, _, _ = strings.Cut(set, " ")
-	_, spec, _ := n.SetSpec(set)
-	switch {
-	case spec.Type.ByPackets():
-		return ByFull
-	case target != "DROP" && !n.IsChain(target, kernel.ChainRefuse):
-		return ""
-	case strings.Contains(rule, "--limit-above "):
-		return ByRate
-	case strings.Contains(rule, "--connlimit-above "):
-		return ByConnections
-	case ofSet && !strings.Contains(rule, "! "):
-		return ByDeny
-	}
-	return ByAllow
-}

@@ -95,27 +95,6 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Each rule of a chain has its reason.
-func TestRefused(t *testing.T) {
-	table := limitedTable(&sources.List{Name: "bad"})
-	f := frontend.List(table, kernel.Node{Name: "n1"}, modetest.Defaults().Frontends)
-	s := new(mode.Limits).Add(kernel.State{}, f, kernel.DefaultNames)
-	found := map[string]int{}
-	for _, c := range s.Chains {
-		for rule := range strings.SplitSeq(c.Rules, "\n") {
-			if c.BuiltIn() || c.Name == "KUBE-REFUSE" {
-				continue
-			}
-			found[mode.Refused(kernel.DefaultNames, rule)]++
-		}
-	}
-	for reason, n := range map[string]int{"deny": 3, "allow": 1, "": 2, "rate": 2, "connections": 2, "full": 2} {
-		if found[reason] != n {
-			t.Errorf("%q: %d rules, want %d: %v", reason, found[reason], n, s.Chains)
-		}
-	}
-}
-
 // What depends on endpoints alone makes no entry again.
 func TestLimitsAreKept(t *testing.T) {
 	table := limitedTable(&sources.List{Name: "bad", Prefixes: prefixes("192.0.2.0/24")})
