@@ -91,7 +91,7 @@ const balancer = "LB-"
 // isBalancer reports whether Balancer named a chain, without prefix.
 func isBalancer(rest string) bool {
 	class, ok := strings.CutPrefix(rest, balancer)
-	return ok && class != "" && strings.Trim(class, base32+"0189-") == ""
+	return ok && class != "" && strings.Trim(class, alphabet+"0189-") == ""
 }
 
 // IsChain reports whether full is Chain(c), without building it.
@@ -155,5 +155,5 @@ func hashedKind(rest string) ChainKind {
 	return ""
 }
 
-// base32 is the alphabet of RFC 4648.
-const base32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+// alphabet is base32 of RFC 4648.
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"

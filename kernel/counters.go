@@ -11,6 +11,8 @@ type Counters struct {
 	// Chosen are the connections that rules of nftables sent to each endpoint of an address, sorted, under no endpoint
 	// those to endpoints that the address no longer has. Nil: nothing counts them.
 	Chosen []RealTraffic
+	// Refused has services with limits by the HashOf their names. Nil: there are none.
+	Refused map[string]Refusals
 	// Flows is the number of entries in the connection tracker, and MaxFlows its limit.
 	// Both are 0 if the connection tracker is not loaded.
 	Flows, MaxFlows uint64

@@ -1,6 +1,10 @@
 package kernel
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+)
 
 // LimitsTable is the table of the chains that refuse clients of services. It is in a table of nftables of its own,
 // whatever writes the other rules: Names.LimitsTable. Its chain PREROUTING comes before that of nat, so packets have
@@ -37,10 +41,32 @@ var limitSpecs = []struct {
 // LimitsTable is the name of our tables of nftables that have limits.
 func (n Names) LimitsTable() string { return n.Table() + "-limits" }
 
-// Clients returns the full name of the chain of a service's limits. The hash is of HashLen characters.
+// HashOf is the hash in names of the table of limits: of a service it is that of its namespace and name.
+func HashOf(of ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
+	return base32.StdEncoding.EncodeToString(sum[:])[:HashLen]
+}
+
+// Clients returns the full name of the chain of a service's limits.
 func (n Names) Clients(hash string) string { return n.Prefix + "-" + clientsOf + hash }
 
-const clientsOf = "CLIENTS-"
+// Allowed returns that of the chain for clients that one of several lists allows.
+func (n Names) Allowed(hash string) string { return n.Prefix + "-" + allowedOf + hash }
+
+const (
+	clientsOf = "CLIENTS-"
+	allowedOf = "ALLOWED-"
+)
+
+// clientsHash returns the hash in the name of a service's chain, without prefix.
+func clientsHash(rest string) (hash string, ok bool) {
+	for _, kind := range []string{clientsOf, allowedOf} {
+		if hash, ok := strings.CutPrefix(rest, kind); ok && isHash(hash) {
+			return hash, true
+		}
+	}
+	return "", false
+}
 
 // List and Meter return the full names of sets: KUBE-6-LIST-XPGD46QRK7WJZT7O.
 func (n Names) List(f Family, hash string) string { return n.hashedSet(f, "LIST", hash) }
@@ -76,12 +102,12 @@ func (n Names) limitSpec(name string) (Family, SetSpec, bool) {
 }
 
 // isHash reports whether a name may end in s.
-func isHash(s string) bool { return len(s) == HashLen && strings.Trim(s, base32) == "" }
+func isHash(s string) bool { return len(s) == HashLen && strings.Trim(s, alphabet) == "" }
 
 // ownsLimit reports whether a chain of the table of limits is ours, by its name without prefix.
 func ownsLimit(rest string) bool {
-	hash, ok := strings.CutPrefix(rest, clientsOf)
-	return rest == string(ChainRefuse) || ok && isHash(hash)
+	_, ok := clientsHash(rest)
+	return ok || rest == string(ChainRefuse)
 }
 
 // InLimits reports whether an object is in the table of limits.

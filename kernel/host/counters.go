@@ -18,10 +18,12 @@ import (
 // Counters reads the kernel's counters. It has its own sockets and files, so any
 // goroutine may use it while the loop runs.
 type Counters struct {
-	mu     sync.Mutex
-	ipvs   counted
-	slots  *nft.Counts // nil but in mode nftables
-	params *sysctl.Params
+	mu      sync.Mutex
+	dialer  *nl.Dialer
+	ipvs    counted
+	slots   *nft.Counts   // nil without rules of kernel/nft
+	refused *nft.Refusals // nil without a kernel whose limits it counts
+	params  *sysctl.Params
 }
 
 // counted are the counters of IPVS, or none.
@@ -35,9 +37,12 @@ type counted interface {
 
 // OpenCounters opens the counters of the calling thread's network namespace. A nil
 // dialer makes plain sockets. Without IPVS there are no counters but those of connection
-// tracking. With a relay the counters are the relay's, not those of IPVS. With a kernel in
-// mode nftables there are also those of its slots.
-func OpenCounters(d *nl.Dialer, r *relay.Relay, slots *Kernel) (*Counters, error) {
+// tracking. With a relay the counters are the relay's, not those of IPVS. With the kernel that
+// is written there are also those of slots and limits of nftables.
+func OpenCounters(d *nl.Dialer, r *relay.Relay, k *Kernel) (*Counters, error) {
+	if d == nil {
+		d = new(nl.Dialer)
+	}
 	counts := counted(noCounters{})
 	switch {
 	case r != nil:
@@ -49,10 +54,14 @@ func OpenCounters(d *nl.Dialer, r *relay.Relay, slots *Kernel) (*Counters, error
 		}
 		counts = c
 	}
-	all := &Counters{ipvs: counts, params: sysctl.Open(sysctl.OpenSaved("", ""))}
-	if slots != nil {
+	all := &Counters{dialer: d, ipvs: counts, params: sysctl.Open(sysctl.OpenSaved("", ""))}
+	if k == nil {
+		return all, nil
+	}
+	all.refused = k.limits.refused
+	if t, ok := k.tables.(nativeTables); ok {
 		var err error
-		if all.slots, err = slots.tables.(nativeTables).table.Counts(d); err != nil {
+		if all.slots, err = t.table.Counts(d); err != nil {
 			return nil, errors.Join(err, counts.Close())
 		}
 	}
@@ -63,10 +72,14 @@ func OpenCounters(d *nl.Dialer, r *relay.Relay, slots *Kernel) (*Counters, error
 func (c *Counters) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	errs := []error{c.ipvs.Close()}
 	if c.slots != nil {
-		return errors.Join(c.ipvs.Close(), c.slots.Close())
+		errs = append(errs, c.slots.Close())
 	}
-	return c.ipvs.Close()
+	if c.refused != nil {
+		errs = append(errs, c.refused.Close())
+	}
+	return errors.Join(errs...)
 }
 
 const (
@@ -74,8 +87,8 @@ const (
 	flowMax   = "net.netfilter.nf_conntrack_max"
 )
 
-// Read reads the counters with one netlink dump, and one for each family in mode nftables,
-// whose size grows with the table.
+// Read reads the counters with one netlink dump, one for each family in mode nftables, whose
+// size grows with the table, and one for each family of the rules of limits.
 // Concurrent callers wait for each other.
 func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 	c.mu.Lock()
@@ -92,6 +105,9 @@ func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 			return kernel.Counters{}, err
 		}
 	}
+	if r.Refused, err = c.refusals(); err != nil {
+		return kernel.Counters{}, err
+	}
 	params, err := c.params.Read([]string{flowCount, flowMax})
 	if err != nil {
 		return kernel.Counters{}, err
@@ -105,6 +121,25 @@ func (c *Counters) Read(ctx context.Context) (kernel.Counters, error) {
 		*to, err = n, errors.Join(err, bad)
 	}
 	return r, err
+}
+
+// Refused reads what the limits of services refused, as Read does.
+func (c *Counters) Refused() (map[string]kernel.Refusals, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusals()
+}
+
+// refusals asks the kernel for nothing before it has nf_tables loaded.
+func (c *Counters) refusals() (map[string]kernel.Refusals, error) {
+	if c.refused == nil || !moduleLoaded("nf_tables") {
+		return nil, nil
+	}
+	all, err := c.refused.Read(c.dialer)
+	if errors.As(err, new(*kernel.MissingError)) {
+		return nil, nil
+	}
+	return all, err
 }
 
 // Virtuals reads the traffic of all virtual servers, sorted: much less than Read where they have many real servers.

@@ -15,6 +15,7 @@ import (
 	"github.com/svcproxy/svcproxy/kernel"
 	"github.com/svcproxy/svcproxy/kernel/iptables"
 	"github.com/svcproxy/svcproxy/kernel/link"
+	"github.com/svcproxy/svcproxy/kernel/nft"
 	"github.com/svcproxy/svcproxy/kernel/nl"
 	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/kernel/statefile"
@@ -96,7 +97,7 @@ func Open(ctx context.Context, o Options) (*Kernel, error) {
 		k.tables, errs[2] = openTables(ctx, &o)
 	}
 	k.other = &other{names: o.Names, dialer: o.Dialer, native: o.Native, kubeProxy: o.KubeProxyTables}
-	k.limits = &limits{names: o.Names, dialer: o.Dialer}
+	k.limits = &limits{names: o.Names, dialer: o.Dialer, refused: nft.NewRefusals(o.Names)}
 	if k.links, errs[3] = link.Open(o.Dialer); errs[3] == nil {
 		k.noDevice, errs[3] = noDevice(&o, k.links.Available())
 	}

@@ -14,14 +14,15 @@ import (
 // limits is the table of limits for clients, which is there beside whatever else writes sets and chains. A reading asks
 // the kernel for nothing before it has nf_tables loaded.
 type limits struct {
-	names  kernel.Names
-	dialer *nl.Dialer
-	table  *nft.Table // nil before it is needed
+	names   kernel.Names
+	dialer  *nl.Dialer
+	table   *nft.Table // nil before it is needed
+	refused *nft.Refusals
 }
 
 func (l *limits) open() (err error) {
 	if l.table == nil {
-		l.table, err = nft.OpenLimits(l.dialer, l.names)
+		l.table, err = nft.OpenLimits(l.dialer, l.names, l.refused)
 	}
 	return err
 }

@@ -82,7 +82,7 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	if len(ops) == 0 {
 		return nil
 	}
-	x := transaction{names: t.names, table: t.table, ops: ops}
+	x := transaction{names: t.names, table: t.table, limits: t.limits, ops: ops}
 	if x.emptied, x.err = t.emptied(ops); x.err == nil {
 		x.build()
 	}
@@ -101,7 +101,7 @@ func (t *Table) commit(ops []kernel.Op) []error {
 	return x.refuse(x.blamed(m), m.Err)
 }
 
-// send commits a transaction, and keeps what slots counted that it removes.
+// send commits a transaction, and keeps what slots and rules counted that it removes.
 func (t *Table) send(x *transaction) error {
 	if !x.echoes {
 		return t.conn.Commit(&x.batch, nil)

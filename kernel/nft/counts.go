@@ -35,10 +35,12 @@ type Counts struct {
 }
 
 // ended is what removed slots counted, by address and endpoint; under no endpoint is what those had that the address
-// no longer has.
+// no longer has. Of limits it is what removed rules counted.
 type ended struct {
-	mu     sync.Mutex // held from a commit that removes slots until their counts are here, and while the map is read
-	counts map[kernel.RealKey]uint64
+	names   kernel.Names
+	mu      sync.Mutex // held from a commit that removes some until their counts are here, and while others are read
+	counts  map[kernel.RealKey]uint64
+	refused map[string]kernel.Refusals
 }
 
 // Counts returns the counts of the slots that the table writes.
@@ -47,7 +49,7 @@ func (t *Table) Counts(d *nl.Dialer) (*Counts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening nftables: %w", err)
 	}
-	return &Counts{conn: c, names: t.names, ended: &t.ended}, nil
+	return &Counts{conn: c, names: t.names, ended: t.ended}, nil
 }
 
 // Close releases the socket.
@@ -124,8 +126,11 @@ func sum(slots []kernel.RealTraffic, ended map[kernel.RealKey]uint64) (all []ker
 	return all, left
 }
 
-// add keeps what the removed slots of a message of the kernel counted.
+// add keeps what the removed slots or rules of a message of the kernel counted.
 func (e *ended) add(typ uint16, p []byte) {
+	if typ == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELRULE {
+		e.addRule(p)
+	}
 	if typ != unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELSETELEM {
 		return
 	}
@@ -174,14 +179,24 @@ func countOf(elem nl.Attrs) (n uint64, counted bool) {
 		if elem.Type() != unix.NFTA_SET_ELEM_EXPR {
 			continue
 		}
-		for expr := elem.Nested(); expr.Next(); {
-			if expr.Type() != unix.NFTA_EXPR_DATA {
-				continue
-			}
-			for a := expr.Nested(); a.Next(); {
-				if a.Type() == unix.NFTA_COUNTER_PACKETS && len(a.Bytes()) == 8 {
-					n, counted = binary.BigEndian.Uint64(a.Bytes()), true
-				}
+		n, counted = packets(elem.Nested())
+	}
+	return n, counted
+}
+
+// packets returns what an expression has counted, if it is a counter.
+func packets(expr nl.Attrs) (n uint64, counted bool) {
+	counter := false
+	for expr.Next() {
+		if expr.Type() == unix.NFTA_EXPR_NAME {
+			counter = expr.Text() == "counter"
+		}
+		if expr.Type() != unix.NFTA_EXPR_DATA || !counter {
+			continue
+		}
+		for a := expr.Nested(); a.Next(); {
+			if a.Type() == unix.NFTA_COUNTER_PACKETS && len(a.Bytes()) == 8 {
+				n, counted = binary.BigEndian.Uint64(a.Bytes()), true
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func sixthLimits(s string) string {
 func openTrialLimits(t testing.TB) *Table {
 	t.Helper()
 	kerneltest.NewNamespace(t)
-	table, err := OpenLimits(nil, kernel.DefaultNames)
+	table, err := OpenLimits(nil, kernel.DefaultNames, NewRefusals(kernel.DefaultNames))
 	if err != nil {
 		t.Fatal(err)
 	}

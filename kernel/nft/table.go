@@ -56,18 +56,18 @@ type Table struct {
 	id          uint32
 	count       int // of entries in the last list of all
 
-	ended ended // counts of removed slots
+	ended *ended // counts of removed slots and rules
 }
 
 // Open opens the tables in the network namespace of the calling thread. If the kernel lacks nf_tables, the error is a
 // *kernel.MissingError.
 func Open(d *nl.Dialer, n kernel.Names) (*Table, error) {
-	return openTable(d, &Table{names: n, table: n.Table()})
+	return openTable(d, &Table{names: n, table: n.Table(), ended: &ended{names: n}})
 }
 
-// OpenLimits opens the tables of limits, of which the same holds.
-func OpenLimits(d *nl.Dialer, n kernel.Names) (*Table, error) {
-	return openTable(d, &Table{names: n, table: n.LimitsTable(), limits: true})
+// OpenLimits opens the tables of limits, of which the same holds. r gets what removed rules counted.
+func OpenLimits(d *nl.Dialer, n kernel.Names, r *Refusals) (*Table, error) {
+	return openTable(d, &Table{names: n, table: n.LimitsTable(), limits: true, ended: &r.ended})
 }
 
 func openTable(d *nl.Dialer, t *Table) (*Table, error) {

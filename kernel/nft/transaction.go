@@ -23,6 +23,7 @@ const typicalElement = 64
 type transaction struct {
 	names   kernel.Names
 	table   string
+	limits  bool // it is the table of limits
 	ops     []kernel.Op
 	batch   nl.Batch
 	emptied []kernel.Family // whose tables lose all that they have
@@ -109,9 +110,14 @@ func (x *transaction) build() {
 	for _, i := range w.chains { // before rules jump there
 		x.newChain(i)
 	}
+	echoed := 0
 	for _, i := range slices.Concat(w.chains, w.goneChains) {
 		c := x.ops[i].Object.(kernel.Chain)
-		x.begin(unix.NFT_MSG_DELRULE, 0, c.Family)
+		flags := uint16(0)
+		if x.limits && echoed < maxEchoedChains {
+			flags, x.echoes, echoed = unix.NLM_F_ECHO, true, echoed+1
+		}
+		x.begin(unix.NFT_MSG_DELRULE, flags, c.Family)
 		x.batch.Text(unix.NFTA_RULE_TABLE, x.table)
 		x.batch.Text(unix.NFTA_RULE_CHAIN, chainName(c.Table, c.Name))
 		x.end(i)

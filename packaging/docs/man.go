@@ -203,10 +203,12 @@ func (e Edition) services(keys []fields.Key) []byte {
 	p.heading("LIMITS")
 	p.text(`The kernel refuses the first packet of a connection by rules in table svcproxy-limits of nftables, which
 		svcproxy makes in every mode, and only for services with allow, deny or limits. "nft list table ip svcproxy-limits"
-		shows them and counts what they refuse. A kernel without nftables serves no such service, and svcproxy status says
-		so. Connections that are open go on, and so do clients on the node itself: nothing limits these. Limits count
-		connections from the time on that they are there. A limit for each client has room for 65,536 clients; of IPv6, a
-		client is a network of 64 bits.`)
+		shows them. svcproxy status SERVICE and the metric svcproxy_service_refusals_total count what they refuse, in first
+		packets: a client whose packets are dropped sends several. The counts go on when rules change and over a restart,
+		but a restart loses those of rules that were replaced before it. A kernel without nftables serves no such
+		service, and svcproxy status says so. Connections that are open go on, and so do clients on the node itself:
+		nothing limits these. Limits count connections from the time on that they are there. A limit for each
+		client has room for 65,536 clients; of IPv6, a client is a network of 64 bits.`)
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso(others("services.toml.5")...)

@@ -208,11 +208,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	if err != nil {
 		return err
 	}
-	var slots *host.Kernel
-	if d.mode.Name() == mode.NFTables {
-		slots = d.kernel
-	}
-	counters, err := host.OpenCounters(nil, s.relay, slots)
+	counters, err := host.OpenCounters(nil, s.relay, d.kernel)
 	if err != nil {
 		return err
 	}

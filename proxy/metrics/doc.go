@@ -11,10 +11,10 @@
 //
 // There are about 500 series of fixed number, most of them buckets, and 7 for each service, which take some
 // 520 bytes of text. 5,000 services with 10 endpoints each have 35,500 series and 2.6 MB (0.12 MB with gzip);
-// those with scheduler mh have one more. A scrape takes about 0.2 s of one processor. If there are more than
-// MaxServices, those after them by name have no series, and svcproxy_services_unlisted counts them. Each
-// endpoint has 3 series of some 120 bytes, only on request: /metrics?endpoints=web, or endpoints=* for all
-// services, at most MaxEndpoints.
+// those with scheduler mh have one more, and those with allow, deny or limits up to four. A scrape takes about
+// 0.2 s of one processor. If there are more than MaxServices, those after them by name have no series, and
+// svcproxy_services_unlisted counts them. Each endpoint has 3 series of some 120 bytes, only on request:
+// /metrics?endpoints=web, or endpoints=* for all services, at most MaxEndpoints.
 //
 // Health checks add 26 series, 34 for each type of probe in use and 3 for each service, 4 if it has a
 // certificate. Each checked endpoint has one more, or two if it has a certificate: in every scrape if there

@@ -121,6 +121,7 @@ func shop() status.Status {
 			{
 				Name: "default/web", State: status.Serving, Active: 7, Health: &status.ServiceHealth{Checked: 2, Up: 1, Down: 1, Groups: []status.HealthGroup{{Mode: "below limit"}}}, Backends: status.Backends{Serving: 2, Draining: 1},
 				Traffic: status.Traffic{Connections: 1 << 40, InPackets: 2, OutPackets: 3, InBytes: 4, OutBytes: 5},
+				Refused: kernel.Refusals{kernel.Denied: 8, kernel.OverRate: 0},
 				Virtuals: []status.Virtual{
 					{Address: port("10.96.0.1:80"), Kind: status.KindClusterIP, Backends: 2},
 					{Address: port("[fd00::1]:80"), Kind: status.KindClusterIP, Conflict: "theirs"},
@@ -186,6 +187,8 @@ func TestStatusIsExported(t *testing.T) {
 		`svcproxy_service_backends{name="default/db",service="default/db"} 0`, `svcproxy_service_backends{name="default/web",service="default/web"} 2`,
 		`svcproxy_service_active_connections{name="default/web",service="default/web"} 7`, `svcproxy_service_connections_total{name="default/web",service="default/web"} 1.099511627776e+12`,
 		`svcproxy_service_packets_total{direction="in",name="default/web",service="default/web"} 2`, `svcproxy_service_packets_total{direction="out",name="default/web",service="default/web"} 3`,
+		`svcproxy_service_refusals_total{name="default/web",reason="denied",service="default/web"} 8`,
+		`svcproxy_service_refusals_total{name="default/web",reason="rate",service="default/web"} 0`,
 		`svcproxy_service_bytes_total{direction="in",name="default/web",service="default/web"} 4`, `svcproxy_service_bytes_total{direction="out",name="default/web",service="default/web"} 5`,
 		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} 1`,
 		`kubeproxy_sync_proxy_rules_no_local_endpoints_total{ip_family="IPv4",traffic_policy="external"} 1`,

@@ -24,7 +24,9 @@ var (
 	connections = serviceDesc("service_connections_total", "Connections to a service.")
 	packets     = serviceDesc("service_packets_total", "Packets to a service (in) and from it (out).", "direction")
 	bytes       = serviceDesc("service_bytes_total", "Bytes of packets to a service (in) and from it (out).", "direction")
-	digest      = serviceDesc("service_digest",
+	refusals    = serviceDesc("service_refusals_total",
+		"First packets of connections to a service that its allow, deny or limits refused.", "reason")
+	digest = serviceDesc("service_digest",
 		"A hash of a service's virtual servers with scheduler mh, except node ports. "+
 			"Nodes that send clients to the same endpoints have the same.")
 	unlisted = desc("services_unlisted", "Services without their own series, because there are too many.")
@@ -63,6 +65,9 @@ func (s statusCollector) services(out output) {
 		out.gauge(backends, float64(svc.Backends.Serving), of(svc.Name)...)
 		if n, ok := svc.DigestNumber(); ok && hashed(svc) {
 			out.gauge(digest, n, of(svc.Name)...)
+		}
+		for why, n := range svc.Refused {
+			out.counter(refusals, n, of(svc.Name, string(why))...)
 		}
 		if s.traffic != nil {
 			out.counter(connections, s.traffic[i].Connections, of(svc.Name)...)

@@ -2,8 +2,6 @@ package mode
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/base32"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -45,10 +43,10 @@ func WithoutLimited(f *frontend.Frontends) *frontend.Frontends {
 
 // LimitsTrial is one rule of each kind.
 func LimitsTrial(n kernel.Names) (chains []kernel.Chain) {
-	hash := hashOf("trial")
+	hash := kernel.HashOf("trial")
 	for _, f := range []kernel.Family{kernel.IPv4, kernel.IPv6} {
 		w := clients{names: n, family: f, refuse: "-g " + n.Chain(kernel.ChainRefuse)}
-		chains = append(chains, w.refusing(), w.chain(hash, append(w.counted(&sources.Clients{
+		chains = append(chains, w.refusing(), w.chain(n.Clients(hash), append(w.counted(&sources.Clients{
 			Rate: sources.Rate{N: 1, Per: time.Second}, Burst: 1, Connections: 1, PerClient: true}, "trial"),
 			"-m set --match-set "+n.List(f, hash)+" src -j DROP")...),
 			w.look())
@@ -111,13 +109,7 @@ func (l *Limits) make(f *frontend.Frontends, n kernel.Names) {
 
 // ClientsChain is the name of the chain that refuses clients of a service.
 func ClientsChain(n kernel.Names, s *sources.Service) string {
-	return n.Clients(hashOf(s.Namespace, s.Name))
-}
-
-// hashOf is the end of a name.
-func hashOf(of ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
-	return base32.StdEncoding.EncodeToString(sum[:])[:kernel.HashLen]
+	return n.Clients(kernel.HashOf(s.Namespace, s.Name))
 }
 
 // clients writes the limits of one family.
@@ -140,9 +132,9 @@ func (w *clients) look() kernel.Chain {
 	return w.base("-m conntrack --ctstate NEW,RELATED -j VMAP --map " + w.names.Set(w.family, kernel.Limited) + " dst,dst")
 }
 
-func (w *clients) chain(hash string, rules ...string) kernel.Chain {
+func (w *clients) chain(name string, rules ...string) kernel.Chain {
 	c := w.base(rules...)
-	c.Name = w.names.Clients(hash)
+	c.Name = name
 	return c
 }
 
@@ -168,29 +160,29 @@ func (w *clients) service(s *sources.Service) {
 	for _, set := range w.sets(c.Deny, c.DenyLists) {
 		rules = append(rules, "-m set --match-set "+set+" src "+w.refuse)
 	}
-	hash, allow := hashOf(s.Namespace, s.Name), w.sets(c.Allow, c.AllowLists)
+	hash, allow := kernel.HashOf(s.Namespace, s.Name), w.sets(c.Allow, c.AllowLists)
 	more := w.counted(c, s.Namespace, s.Name)
 	switch {
 	case len(allow) == 1:
 		rules = append(rules, "-m set ! --match-set "+allow[0]+" src "+w.refuse)
 	case len(allow) > 1:
-		next := w.chain(hashOf(s.Namespace, s.Name, "allowed"), more...)
+		next := w.chain(w.names.Allowed(hash), more...)
 		for _, set := range allow {
 			rules = append(rules, "-m set --match-set "+set+" src -g "+next.Name)
 		}
 		rules, more = append(rules, w.refuse), nil
 		w.state.Chains = append(w.state.Chains, next)
 	}
-	w.state.Chains = append(w.state.Chains, w.chain(hash, append(rules, more...)...))
+	w.state.Chains = append(w.state.Chains, w.chain(w.names.Clients(hash), append(rules, more...)...))
 }
 
 // sets returns the names of sets that have networks, and adds them.
 func (w *clients) sets(networks []netip.Prefix, lists []string) (names []string) {
 	if len(networks) > 0 {
-		names = append(names, w.list(hashOf(fmt.Sprint(networks)), &sources.List{Prefixes: networks}, false))
+		names = append(names, w.list(kernel.HashOf(fmt.Sprint(networks)), &sources.List{Prefixes: networks}, false))
 	}
 	for _, name := range lists {
-		names = append(names, w.list(hashOf("@", name), w.lists.Named(name), true))
+		names = append(names, w.list(kernel.HashOf("@", name), w.lists.Named(name), true))
 	}
 	return names
 }
@@ -263,7 +255,7 @@ func (w *clients) counted(c *sources.Clients, service ...string) (rules []string
 			rules = append(rules, rule+" "+w.refuse)
 		} else {
 			refilled := min(c.Rate.Per*time.Duration(burst)/time.Duration(c.Rate.N)+time.Minute, longest)
-			meter := w.names.Meter(w.family, hashOf(append(service, rule)...))
+			meter := w.names.Meter(w.family, kernel.HashOf(append(service, rule)...))
 			rules = append(rules, fmt.Sprintf("%s --meter %s --timeout %d %s", rule, meter, refilled/time.Second, w.refuse))
 			full(meter)
 		}
@@ -273,7 +265,7 @@ func (w *clients) counted(c *sources.Clients, service ...string) (rules []string
 		if !c.PerClient {
 			return append(rules, rule+" "+w.refuse)
 		}
-		tally := w.names.Tally(w.family, hashOf(append(service, rule)...))
+		tally := w.names.Tally(w.family, kernel.HashOf(append(service, rule)...))
 		rules = append(rules, fmt.Sprintf("%s --meter %s %s", rule, tally, w.refuse))
 		full(tally)
 	}

@@ -3,9 +3,13 @@ package status
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/proxy/screen"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // Counter reads the counters of the kernel. It is host.Counters.
@@ -50,6 +54,27 @@ func byRules(c kernel.Counters) kernel.Counters {
 		c.Virtuals[len(c.Virtuals)-1].Conns += r.Conns
 	}
 	return c
+}
+
+// refusedOf is what a service refused to its clients.
+func refusedOf(s *sources.Service, c kernel.Counters) kernel.Refusals {
+	if s.Clients == nil || c.Refused == nil {
+		return nil
+	}
+	refused := maps.Clone(c.Refused[kernel.HashOf(s.Namespace, s.Name)])
+	delete(refused, kernel.Unmetered)
+	return refused
+}
+
+// refusals is that in words.
+func refusals(refused kernel.Refusals) string {
+	var words []string
+	for _, why := range kernel.Reasons() {
+		if n, counted := refused[why]; counted {
+			words = append(words, screen.Count(n)+" "+why.String())
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // flowsOf is the size of the conntrack table; nil if conntrack is not loaded.

@@ -23,6 +23,8 @@ type Service struct {
 	Allow          []string `json:"allow,omitempty"`
 	Deny           []string `json:"deny,omitempty"`
 	Limits         string   `json:"limits,omitempty"` // in words
+	// Refused counts first packets of connections that Allow, Deny and Limits refused; nil if nothing counts them.
+	Refused kernel.Refusals `json:"refused,omitempty"`
 
 	// Withheld says which parts are not served and why, one line each: another
 	// service has them, or this node cannot serve them.

@@ -39,6 +39,7 @@ func (b *builder) build() []Service {
 	b.services = make([]Service, table.Len())
 	for i, s := range table.All() {
 		b.services[i] = described(s)
+		b.services[i].Refused = refusedOf(s, b.in.Counters)
 		b.endpoints(i)
 		b.checks.service(&b.services[i], s)
 	}

@@ -42,6 +42,11 @@ func TestClients(t *testing.T) {
 	if served != 5 {
 		t.Errorf("%d of 20 connections are served with a burst of 5", served)
 	}
+	out, _, err = n.Command("status", "web")
+	must(t, err)
+	if !strings.Contains(out, " by allow or deny, 15 over the rate") {
+		t.Errorf("status: %s", out)
+	}
 	t.Log(n.tool(t, "nft", "list", "table", "ip", "svcproxy-limits"))
 	n.serve(t, web)
 	must(t, ask())
