@@ -208,7 +208,8 @@ func (e Edition) services(keys []fields.Key) []byte {
 		but a restart loses those of rules that were replaced before it. A kernel without nftables serves no such
 		service, and svcproxy status says so. Connections that are open go on, and so do clients on the node itself:
 		nothing limits these. Limits count connections from the time on that they are there. A limit for each
-		client has room for 65,536 clients; of IPv6, a client is a network of 64 bits.`)
+		client has room for 65,536 clients; of IPv6, a client is a network of 64 bits. svcproxy status says that there is no
+		room, as condition meterFull, and limits.whenFull what becomes of more clients.`)
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso(others("services.toml.5")...)

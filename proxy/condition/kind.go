@@ -22,6 +22,8 @@ const (
 	ConntrackFull Kind = "conntrackFull"
 	// RelayFull: the relay of mode userspace has no room for connections or flows. The subject is what it lacks.
 	RelayFull Kind = "relayFull"
+	// MeterFull: a limit for each client has no room for more clients. The subject is the service.
+	MeterFull Kind = "meterFull"
 	// Unwatched: files or addresses are polled, as the kernel does not tell of changes. The subject is what is polled.
 	Unwatched Kind = "unwatched"
 	// Silent: an endpoint does not answer its clients. The subject is the endpoint.
@@ -47,6 +49,8 @@ var kinds = []row{
 		"raise net.netfilter.nf_conntrack_max by sysctl -w"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room",
 		"raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
+	{MeterFull, "a limit for each client has no room: new clients have none, or are refused",
+		"deny the networks that they come from, or leave perClient out of limits"},
 	{Silent, "clients of an endpoint wait in vain: replies do not come back through this node",
 		"start it if its host is down; else make this node its gateway, or set keepClientAddress = false; no firewall of " +
 			"it may drop clients"},

@@ -248,7 +248,7 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 	go d.handle(ctx, signals)
 	go d.current.Follow(ctx)
 	go d.watchNode(ctx)
-	go d.watchLimits(ctx, s.relay)
+	go d.watchLimits(ctx, s.relay, counters)
 	go d.watchAnswers(ctx, s.relay)
 	go d.watchRules(ctx)
 	go d.checker.Run(ctx)

@@ -2,11 +2,16 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/kernel/host"
 	"github.com/svcproxy/svcproxy/kernel/machine"
 	"github.com/svcproxy/svcproxy/kernel/relay"
 	"github.com/svcproxy/svcproxy/proxy/condition"
+	"github.com/svcproxy/svcproxy/proxy/mode"
+	"github.com/svcproxy/svcproxy/sources"
 )
 
 // limitsPeriod is the time between two looks at the limits that connections meet on this node.
@@ -16,11 +21,12 @@ const limitsPeriod = 5 * time.Second
 const limitsRest = 20 * time.Second
 
 // watchLimits says which limits are met, until ctx ends. The relay is nil but in mode userspace.
-func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay) {
+func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay, counters *host.Counters) {
 	tick := time.NewTicker(limitsPeriod)
 	defer tick.Stop()
 	tracked, short := machine.ReadConntrack(), relay.Stats{}
-	full, relayed := lingering{}, lingering{}
+	full, relayed, meters := lingering{}, lingering{}, lingering{}
+	refused, _ := counters.Refused() // by an earlier run
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,6 +40,12 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay) {
 		}
 		tracked = now
 		d.conditions.SetAll(condition.ConntrackFull, full.with(time.Now(), limitsRest, list))
+		if metered := d.metered(); len(metered) > 0 || len(meters) > 0 {
+			if now, err := counters.Refused(); err == nil {
+				d.conditions.SetAll(condition.MeterFull, meters.with(time.Now(), limitsRest, fullMeters(metered, refused, now)))
+				refused = now
+			}
+		}
 		if r != nil {
 			now := r.Stats()
 			d.conditions.SetAll(condition.RelayFull, relayed.with(time.Now(), limitsRest, shortages(short, now)))
@@ -61,6 +73,37 @@ func (l lingering) with(now time.Time, rest time.Duration, seen []condition.Cond
 			continue
 		}
 		list = append(list, c.Condition)
+	}
+	return list
+}
+
+// metered returns the services with limits for each client.
+func (d *daemon) metered() (list []*sources.Service) {
+	if s := d.proxy.Snapshot(); s != nil {
+		for _, x := range s.Table.Services.All() {
+			if x.Clients != nil && x.Clients.PerClient {
+				list = append(list, x)
+			}
+		}
+	}
+	return list
+}
+
+// fullMeters are the services with clients for whom a meter had no room between two readings.
+func fullMeters(services []*sources.Service, before, now map[string]kernel.Refusals) (list []condition.Condition) {
+	for _, s := range services {
+		hash := kernel.HashOf(s.Namespace, s.Name)
+		of := func(r kernel.Refusals) uint64 { return r[kernel.MeterFull] + r[kernel.Unmetered] }
+		if of(now[hash]) <= of(before[hash]) {
+			continue
+		}
+		text := fmt.Sprintf("%d clients have connections or a rate by now: ", mode.MeterSize)
+		if s.Clients.Closed {
+			text += `more get no connections (limits.whenFull = "closed")`
+		} else {
+			text += `more have no limit (limits.whenFull = "open")`
+		}
+		list = append(list, condition.Condition{Subject: s.DisplayName(), Text: text})
 	}
 	return list
 }
