@@ -54,7 +54,7 @@ test-kernel:
 BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
 # What has guests of its own (test-fallback), and what needs none: it runs in each suite of the machine's own kernel. They keep their
 # turns, so that all others keep theirs.
-ELSEWHERE      = TestFallback|TestRelaySaysWhichEndpointIsSilent|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid
+ELSEWHERE      = TestFallback|TestRelaySaysWhichEndpointIsSilent|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid|TestClientsWithoutNFTables
 # What runs on the machine's own kernel alone, once or in each suite, as a pattern.
 natively       = ^($(shell awk '/^($(1)) / { print $$2 }' testdata/traffic/natively | paste -sd '|'))$$
 # The tests in a guest whose turn it is, 0 or 1, as a pattern.
@@ -118,14 +118,16 @@ matrix/iptables/% matrix/nftables/% matrix/userspace/%:
 	$(CELL) $(OWN_MOUNTS) $(GO) test -count=1 -v -timeout 30m ./testdata/traffic >bin/$@.log || { grep -A 20 -e '--- FAIL' bin/$@.log || tail -n 40 bin/$@.log; exit 1; }
 	$(CELL) $(GUEST) test -timeout 30m -run "^($$(sed -n 's/^ *--- SKIP: \([A-Za-z0-9]*\).*/\1/p' bin/$@.log | sort -u | paste -sd'|'))\$$" ./testdata/traffic
 
-# test-fallback: which mode svcproxy chooses in three guests, one without IPVS, one without IPVS and iptables, one without iptables and ipset:
-# two minutes
-test-fallback: build guest
+# test-fallback: which mode svcproxy chooses in three guests, one without IPVS, one without IPVS and iptables, one without iptables and ipset;
+# and in one without nftables, that limits for clients are not served: two minutes
+test-fallback: build guest bin/legacy
 	for modules in ip_vs ip_vs,x_tables; do \
 		$(GUEST) test --where qemu --load dummy --append module_blacklist=$$modules -noskip -run '^TestFallback$$' ./testdata/traffic || exit 1; \
 	done
 	$(GUEST) test --where qemu --load dummy,ip_vs --append module_blacklist=x_tables,ip_tables,ip_set,nft_compat -noskip \
 		-run '^(TestFallback|TestFallbackToNFTables)$$' ./testdata/traffic
+	PATH=$(CURDIR)/bin/legacy:$$PATH $(GUEST) test --where qemu --load dummy,ip_vs --append module_blacklist=nf_tables -noskip \
+		-run '^TestClientsWithoutNFTables$$' ./testdata/traffic
 
 # test-modes: those under traffic in the other modes, iptables with both back ends, on this machine's own kernel, which may lack IPVS and
 # dummy devices; without root all skip. They mostly wait, so all go at once

@@ -29,7 +29,9 @@ func OnNode(facts sources.HostFacts, n kernel.Node) sources.HostFacts {
 
 // merge makes one table of the sources' tables, for the node as the kernel has it now.
 func (p *Proxy) merge(r *Report) sources.Merged {
-	merged := p.merger.Merge(p.facts(r.Checked), p.input.waiting, p.input.tables...)
+	facts := p.facts(r.Checked)
+	facts.NoLimits = p.noLimits(r.Checked)
+	merged := p.merger.Merge(facts, p.input.waiting, p.input.tables...)
 	p.judgedPrograms(&merged)
 	p.keeps = merged.Keeps
 	p.unsaved = p.unsaved || merged.Contested || merged.Delta.Moved

@@ -76,6 +76,10 @@ type Options struct {
 	// ports of all of them. The loop's goroutine calls it.
 	Listeners func(wanted func(port uint16, proto kernel.Proto) bool) ([]kernel.Listener, error)
 
+	// Limits asks the kernel whether it can refuse clients. The error is a *kernel.MissingError if it cannot. Without it
+	// any kernel can. The loop's goroutine calls it, if a service has limits.
+	Limits func() error
+
 	// Conditions has what is wrong for a while. It may be nil.
 	Conditions *condition.Board
 
@@ -134,6 +138,7 @@ type Proxy struct {
 	prober    prober
 	logs      logs
 	listening listening
+	limits    limits
 	firewall  firewall
 	input     input    // of the sync that runs, or ran last
 	next      Snapshot // what the sync that runs will publish

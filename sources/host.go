@@ -32,6 +32,10 @@ type HostFacts struct {
 
 	Moved bool // keepalived moves VIPs between this node and another one (announce.mode vrrp)
 
+	// NoLimits is why the node refuses no clients, so that a service with Clients cannot be served; "" = it does, or is
+	// not known to lack anything.
+	NoLimits string
+
 	MasqueradeMark uint32 // the bit of firewall marks that masquerades; 0 = not known
 
 	// ClusterIPsKeepClients: neither clusterCIDR nor masqueradeAll is set, so packets to a cluster IP keep the client's
@@ -100,6 +104,7 @@ func (h *HostFacts) equal(o *HostFacts) bool {
 // sameNode reports whether all facts that Merge depends on are equal.
 func (h *HostFacts) sameNode(o *HostFacts) bool {
 	return h.onlyMasquerades() == o.onlyMasquerades() && h.most() == o.most() && h.MasqueradeMark == o.MasqueradeMark &&
+		h.NoLimits == o.NoLimits &&
 		equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways) && equal(h.Listeners, o.Listeners) &&
 		equal(h.Own, o.Own) && equal(h.Serving, o.Serving) && h.NodePorts.equal(&o.NodePorts)
 }

@@ -225,7 +225,7 @@ func (m *Merger) served(host *HostFacts) func(Claim) bool {
 // Wants reports whether a service of some tables asks for a port at the node's own addresses. The tables are those of
 // the next Merge.
 func (m *Merger) Wants(host HostFacts, tables []Table) func(port uint16, protocol Protocol) bool {
-	current := m.ran && m.ports != nil && equal(m.portsOf, host.Addrs) && !m.moves(tables)
+	current := m.ran && m.ports != nil && equal(m.portsOf, host.Addrs) && !m.Moves(tables)
 	if !current {
 		m.ports, m.portsOf = host.hostPorts(tables), host.Addrs
 	}
@@ -235,7 +235,7 @@ func (m *Merger) Wants(host HostFacts, tables []Table) func(port uint16, protoco
 // AsksForMore reports whether services of tables ask for a port at the node's own addresses that none asked for at the
 // last call. The tables are those of the next Merge.
 func (m *Merger) AsksForMore(host HostFacts, tables []Table) bool {
-	if m.ran && !m.moves(tables) {
+	if m.ran && !m.Moves(tables) {
 		return false
 	}
 	m.Wants(host, tables)
@@ -249,8 +249,8 @@ func (m *Merger) AsksForMore(host HostFacts, tables []Table) bool {
 	return false
 }
 
-// moves reports whether more than endpoints differ in tables from those of the last Merge.
-func (m *Merger) moves(tables []Table) bool {
+// Moves reports whether more than endpoints differ in tables from those of the last Merge.
+func (m *Merger) Moves(tables []Table) bool {
 	deltas := m.compare(tables)
 	return deltas == nil || slices.ContainsFunc(deltas, func(d Delta) bool { return !d.OnlyEndpoints() })
 }

@@ -92,6 +92,9 @@ func judged(host HostFacts, before seniority, served func(Claim) bool, tables []
 	if host.onlyMasquerades() || host.MasqueradeMark != 0 {
 		v.marks(host, tables)
 	}
+	if host.NoLimits != "" {
+		v.limits(host, tables)
+	}
 	v.listeners(host, served, tables)
 	v.report(tables)
 	return v
@@ -133,6 +136,24 @@ func (v *verdict) marks(host HostFacts, tables []Table) {
 			}
 		}
 	}
+}
+
+// limits leaves out services whose clients the node could not refuse.
+func (v *verdict) limits(host HostFacts, tables []Table) {
+	for i, t := range tables {
+		for j := range t.Services.Len() {
+			if at := (place{i, j}); t.Services.At(j).Clients != nil && !v.of[at].out {
+				v.of[at] = outcome{out: true, withheld: []Withheld{{Why: "allow, deny and limits need nftables: " +
+					host.NoLimits}}}
+			}
+		}
+	}
+}
+
+// Limited reports whether a service of tables has allow, deny or limits.
+func Limited(tables []Table) bool {
+	limited := func(s *Service) bool { return s.Clients != nil }
+	return slices.ContainsFunc(tables, func(t Table) bool { return t.Services.ContainsFunc(limited) })
 }
 
 // cutOff withholds one VIP.

@@ -19,6 +19,17 @@ type Modules struct {
 	Barred map[string]string
 }
 
+// ReadModules reads the modules of the kernel that runs.
+func ReadModules() Modules {
+	r := new(reader)
+	return r.modules(r.text("/proc/sys/kernel/osrelease"))
+}
+
+// Lacks reports whether a module is not loaded and cannot be, as far as files say.
+func (m Modules) Lacks(name string) bool {
+	return !m.Loaded[name] && (m.Known && !m.Files[name] || m.Barred[name] != "")
+}
+
 func (r *reader) modules(release string) Modules {
 	m := Modules{Loaded: map[string]bool{}, Files: map[string]bool{}, Barred: r.barred()}
 	loaded, _ := os.ReadDir(r.path("/sys/module"))

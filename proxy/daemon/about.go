@@ -55,12 +55,6 @@ func (d *daemon) warnings() []string {
 		if s.Frontends != nil {
 			d.doubts = append(d.doubts, d.mode.Doubts(s.Frontends, config)...)
 		}
-		for _, x := range s.Table.Services.All() {
-			if d.noLimits != nil && x.Clients != nil {
-				d.doubts = append(d.doubts, fmt.Sprintf("%s is not served: limits for clients need nftables: %v",
-					x.DisplayName(), d.noLimits))
-			}
-		}
 	}
 	var lines []string
 	if err := d.kernel.Warning(); err != nil {

@@ -74,8 +74,6 @@ type daemon struct {
 	// Used by the loop's goroutine alone.
 	frontends frontend.Cache
 	limits    mode.Limits
-	limitable bool     // the kernel takes limits
-	noLimits  error    // why services with limits are not served, nil if they are
 	doubts    []string // of the mode and about endpoints on bridges, as of the last check of the kernel
 }
 
@@ -223,7 +221,8 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
 		Kernel: d.kernel, Prober: host.Prober{},
 		Listeners: new(host.Sockets).Listeners, Conditions: &d.conditions,
-		Log: d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
+		Limits: func() error { return d.kernel.TryLimits(mode.LimitsTrial(d.kernel.Names())) },
+		Log:    d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
 		Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})
@@ -345,19 +344,5 @@ func (d *daemon) rules(t sources.Merged, n kernel.Node, occupied []string) (*fro
 	if d.portals != nil {
 		c.Portals = d.portals.open(f)
 	}
-	if d.noLimits = d.tryLimits(f, c.Names); d.noLimits != nil {
-		f = mode.WithoutLimited(f)
-	}
 	return f, d.limits.Add(d.mode.State(f, c), f, c.Names)
-}
-
-// tryLimits returns why the kernel does not take limits for clients, if a service has some. It asks until the kernel
-// does: nf_tables may be loaded later.
-func (d *daemon) tryLimits(f *frontend.Frontends, n kernel.Names) error {
-	if d.limitable || !mode.Limited(f) {
-		return nil
-	}
-	err := d.kernel.TryLimits(mode.LimitsTrial(n))
-	d.limitable = err == nil
-	return err
 }

@@ -121,7 +121,11 @@ func (s *Setup) ways(m mode.Mode) []way {
 // ModeDoubts are what the mode serves otherwise than the services ask for, and endpoints whose replies a
 // bridge carries past the rules.
 func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
-	return append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n), s.forMode())...)
+	doubts := append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n), s.forMode())...)
+	if sources.Limited([]sources.Table{t}) && machine.ReadModules().Lacks("nf_tables") {
+		doubts = append(doubts, "services with allow, deny or limits are not served: this kernel has no module nf_tables")
+	}
+	return doubts
 }
 
 // maxPrograms bounds what ProgramDoubts returns.

@@ -29,18 +29,6 @@ type listed struct {
 	entries kernel.Entries
 }
 
-// Limited reports whether a service has limits.
-func Limited(f *frontend.Frontends) bool {
-	return slices.ContainsFunc(f.Fronts, func(x frontend.Front) bool { return f.Clients(&x) != nil })
-}
-
-// WithoutLimited leaves out the fronts of services with limits, for a kernel that has no nftables.
-func WithoutLimited(f *frontend.Frontends) *frontend.Frontends {
-	some := *f
-	some.Fronts = slices.DeleteFunc(slices.Clone(f.Fronts), func(x frontend.Front) bool { return f.Clients(&x) != nil })
-	return &some
-}
-
 // LimitsTrial is one rule of each kind.
 func LimitsTrial(n kernel.Names) (chains []kernel.Chain) {
 	hash := kernel.HashOf("trial")
