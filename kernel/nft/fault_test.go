@@ -61,8 +61,8 @@ func (k kernelOf) Apply(_ context.Context, p kernel.Plan) error {
 func TestContract(t *testing.T) {
 	kerneltest.Contract(t, kernel.DefaultNames, func(t testing.TB) kerneltest.Kernel {
 		return kernelOf{open(t, kernel.DefaultNames), map[string]uint32{}}
-	}, "addresses", "announcements", "chains", "forwarding", "marks", "reals", "resize", "routes", "sync-daemons",
-		"thresholds", "timeouts-default", "timeouts", "virtuals")
+	}, "addresses", "announcements", "chains", "forwarding", "limits", "marks", "reals", "resize", "routes",
+		"sync-daemons", "thresholds", "timeouts-default", "timeouts", "virtuals")
 }
 
 // TestAnyState: any state is written and read back, whatever was there.
