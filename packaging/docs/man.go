@@ -209,7 +209,8 @@ func (e Edition) services(keys []fields.Key) []byte {
 		service, and svcproxy status says so. Connections that are open go on, and so do clients on the node itself:
 		nothing limits these. Limits count connections from the time on that they are there. A limit for each
 		client has room for 65,536 clients; of IPv6, a client is a network of 64 bits. svcproxy status says that there is no
-		room, as condition meterFull, and limits.whenFull what becomes of more clients.`)
+		room, as condition meterFull, and limits.whenFull what becomes of more clients. A limit for all clients together
+		begins anew when a key of these changes.`)
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso(others("services.toml.5")...)
