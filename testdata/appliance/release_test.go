@@ -51,13 +51,14 @@ func repositories(t *testing.T, dir string) {
 	archive := filepath.Join(t.TempDir(), "release.tar")
 	run("git", "archive", "--output", archive, commit)
 	run("tar", "-x", "-C", tree, "-f", archive)
-	run(filepath.Join(tree, "packaging/build"), first, "amd64")
+	run(filepath.Join(tree, "packaging/build"), first, nodeArch)
 
 	run("gpg", "--batch", "--quiet", "--faked-system-time", "20260101T000000", "--passphrase", "", "--quick-generate-key", "release", "ed25519", "sign", "never")
 	key := regexp.MustCompile(`(?m)^fpr:+(\w+):`).FindStringSubmatch(run("gpg", "--batch", "--with-colons", "--list-keys"))
+	old := filepath.Join(first, "svcproxy_0.1.0-1_"+nodeArch+".deb")
 	for name, packages := range map[string][]string{
-		"old": {filepath.Join(first, "svcproxy_0.1.0-1_amd64.deb")},
-		"new": {filepath.Join(first, "svcproxy_0.1.0-1_amd64.deb"), filepath.Join(dir, "svcproxy_1.0.1-1_amd64.deb")},
+		"old": {old},
+		"new": {old, filepath.Join(dir, "svcproxy_1.0.1-1_"+nodeArch+".deb")},
 	} {
 		folder := filepath.Join(dir, "apt", name)
 		run("mkdir", "-p", folder+"/pool")
