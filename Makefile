@@ -31,11 +31,11 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 apiserver:
 	$(GO) run ./testdata/apiserver/build bin
 
-# test: everything: lint, tests on this kernel, on the guest's, on a node with systemd; three jobs at once, since a guest uses one
+# test: everything: lint, tests on this kernel, on the guest's, on Debian 13's, on a node with systemd; three jobs at once, since a guest uses one
 # processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
 # of the others
 test: build guest apiserver release-tools bin/nfpm bin/legacy
-	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-fallback test-native-rules lint
+	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-trixie test-fallback test-native-rules lint
 
 # test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
@@ -143,49 +143,68 @@ test-iptables:
 test-iptables-legacy test-nftables test-userspace:
 	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
 
-# test-systems: the packages, the kernel and the traffic of other systems than this machine's, see testdata/README.md: Debian 13, its
-# backports' kernel, and Debian 13 on arm64; and netlink's numbers on a processor of the other byte order. Hours without KVM
+# test-trixie: a sample of Debian 13, in two guests: what svcproxy says to that kernel with that Debian's tools, and each way it has packets go
+ON_TRIXIE = ^(TestEveryKindOfAddressReachesEveryBackend|TestWhomTheBackendSees|TestSourceRanges|TestForwardingMethods|TestVIPBindingChangesUnderTraffic|TestConnectionSync|TestClientAffinityHoldsAClientToABackend|TestSCTPIsBalanced|TestMaxConnections|TestFirewallMarks|TestRemovedEndpointDrains|TestRulesMoveToNFTablesAndBack|TestKernelParametersOfTheConfiguration)$$
+test-trixie: export SVCPROXY_GUEST_SUITE = trixie
+test-trixie: export SVCPROXY_GUEST_ROOT = 1
+test-trixie:
+	$(GUEST) kernel
+	$(GUEST) root
+	$(GUEST) test -noskip -timeout 10m -run 'TestContract|TestChangeOfBackEnds' ./kernel/host
+	$(AGAIN) $(GUEST) test -noskip -timeout 20m -run '$(ON_TRIXIE)' ./testdata/traffic
+
+# test-systems: all of it on other systems than this machine's, see testdata/README.md: Debian 13, the newest kernel of its backports,
+# Debian 13 on arm64; and netlink's numbers on a processor of the other byte order. Two steps at once, the longest first. A step says
+# when it begins and how it ended after how long; its output is in bin/systems. Hours without KVM; make systems/trixie/demo is one step.
+STEPS        = trixie/traffic trixie/packages trixie.arm64/packages trixie/kernel trixie.arm64/traffic trixie.arm64/kernel \
+		trixie-backports/kernel trixie-backports/traffic trixie/demo trixie-backports/demo trixie.arm64/demo s390x/nl
 test-systems: build guest bin/nfpm
 	$(GUEST) install qemu-system-arm qemu-user-static
-	@$(MAKE) --no-print-directory -k -j2 systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x
+	@$(MAKE) --no-print-directory -k -j2 $(STEPS:%=systems/%)
+# systems/SYSTEM: the steps of one system
+systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x:
+	@$(MAKE) --no-print-directory -k $(filter $@/%,$(STEPS:%=systems/%))
 
-# On a processor of the other byte order: the numbers of netlink's messages, which all packages below kernel write and read by kernel/nl.
-# QEMU translates little of what netlink says, so tests that speak with a kernel are left out, and those of other packages all begin with it.
-systems/s390x:
-	GOARCH=s390x $(GO) test -count=1 -short -timeout 60m -exec qemu-s390x-static -skip 'Kernel|ExampleConn' ./kernel/nl
+systems/trixie/% systems/trixie-backports/% systems/trixie.arm64/%: export SVCPROXY_GUEST_ROOT = 1
+systems/trixie/% systems/trixie.arm64/%: export SVCPROXY_GUEST_SUITE = trixie
+systems/trixie-backports/%: export SVCPROXY_GUEST_SUITE = trixie-backports
+systems/trixie.arm64/%: export SVCPROXY_GUEST_ARCH = arm64
+# What of its traffic and of its packages a system has: Debian 13 all of both. An emulated arm64 is slow.
+systems/trixie/%: TESTS = .
+systems/trixie-backports/%: TESTS = ^($(BOTH_BACK_ENDS))
+systems/trixie.arm64/%: TESTS = ^($(BOTH_BACK_ENDS)|TestRemovedEndpointDrains|TestDeadEndpointGetsNoConnections)
+systems/trixie/%: SCRIPTS = .
+systems/trixie.arm64/%: SCRIPTS = ^TestNode$$/^(deb|newcomer|pair)$$
 
-SPEAKERS     = ./kernel/host ./kernel/nl ./kernel/ipvs ./kernel/nft ./kernel/ipset ./kernel/conntrack ./kernel/link
-# Each system's demo, kernel packages, traffic and appliance. Arm64's programs are in bin/arm64, which the guest finds as bin.
-systems/trixie: export SVCPROXY_GUEST_SUITE = trixie
-systems/trixie: export SVCPROXY_GUEST_ROOT = 1
-systems/trixie:
+SPEAKERS     = ./kernel/host ./kernel/nl ./kernel/ipvs ./kernel/nft ./kernel/ipset ./kernel/conntrack ./kernel/link ./testdata/lab ./testdata/random
+recorded     = @mkdir -p bin/$(@D); began=$$(date +%s); took() { echo "$$1 $@ $$(($$(date +%s) - began))s"; }; echo "     $@: bin/$@.log"; \
+		if { $(1); } >bin/$@.log 2>&1; then took 'ok  '; else took FAIL; grep -A 20 -e '--- FAIL' bin/$@.log || tail -n 40 bin/$@.log; exit 1; fi
+systems/%/demo: systems/%/ready
+	$(call recorded,$(GUEST) run -- bin/demo)
+systems/%/kernel: systems/%/ready
+	$(call recorded,$(GUEST) test -v -timeout 60m $(SPEAKERS))
+systems/%/traffic: systems/%/ready
+	$(call recorded,$(AGAIN) $(GUEST) test -v -timeout 4h -run '$(TESTS)' ./testdata/traffic)
+systems/%/packages: systems/%/ready bin/nfpm
+	$(call recorded,$(GO) test -v -count=1 -timeout 4h -run '$(SCRIPTS)' $(APPLIANCE))
+
+systems/trixie/ready systems/trixie-backports/ready: $(GUEST) build
 	$(GUEST) kernel
 	$(GUEST) root
 	$(GO) build -trimpath -o bin/demo ./testdata/demo
-	$(GUEST) run -- bin/demo
-	$(GUEST) test -timeout 60m $(SPEAKERS) ./testdata/lab ./testdata/random
-	$(AGAIN) $(GUEST) test -timeout 3h ./testdata/traffic
-	$(GO) test -count=1 -timeout 3h $(APPLIANCE)
-
-systems/trixie-backports: export SVCPROXY_GUEST_SUITE = trixie-backports
-systems/trixie-backports:
-	$(GUEST) kernel
-	$(GO) build -trimpath -o bin/demo ./testdata/demo
-	$(GUEST) run -- bin/demo
-	$(GUEST) test -timeout 60m $(SPEAKERS) ./testdata/lab ./testdata/random
-	$(AGAIN) $(GUEST) test -timeout 60m -run '^($(BOTH_BACK_ENDS))' ./testdata/traffic
-
-systems/trixie.arm64: export SVCPROXY_GUEST_SUITE = trixie
-systems/trixie.arm64: export SVCPROXY_GUEST_ARCH = arm64
-systems/trixie.arm64: bin/nfpm
+# Backports' kernel has Debian 13's root.
+systems/trixie-backports/ready: systems/trixie/ready
+# Arm64's programs are in bin/arm64, which the guest finds as bin.
+systems/trixie.arm64/ready: $(GUEST)
 	mkdir -p bin/arm64
 	for program in . ./testdata/guest ./testdata/demo; do GOARCH=arm64 $(GO) build -trimpath -o bin/arm64/ $$program || exit 1; done
 	$(GUEST) kernel
 	$(GUEST) root
-	$(GUEST) run -- bin/demo
-	$(GUEST) test -timeout 60m $(SPEAKERS)
-	$(AGAIN) $(GUEST) test -timeout 60m -run '^($(BOTH_BACK_ENDS)|TestRemovedEndpointDrains|TestDeadEndpointGetsNoConnections)' ./testdata/traffic
-	$(GO) test -count=1 -timeout 2h -run '^TestNode$$/^(deb|newcomer|pair)$$' $(APPLIANCE)
+
+# On a processor of the other byte order: the numbers of netlink's messages, which all packages below kernel write and read by kernel/nl.
+# QEMU translates little of what netlink says, so tests that speak with a kernel are left out, and those of other packages all begin with it.
+systems/s390x/nl:
+	$(call recorded,GOARCH=s390x $(GO) test -count=1 -short -timeout 60m -exec qemu-s390x-static -skip 'Kernel|ExampleConn' ./kernel/nl)
 
 # What the legacy back end's tools are called, under the names that are looked for.
 bin/legacy:
@@ -291,4 +310,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-systems lint demo packages release test-release release-tools outdated appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-trixie test-systems systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x systems/trixie/ready systems/trixie-backports/ready systems/trixie.arm64/ready systems/s390x/nl lint demo packages release test-release release-tools outdated appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
