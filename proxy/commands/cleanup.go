@@ -33,7 +33,8 @@ func Cleanup(e *Env) cli.Command {
 		Name: "cleanup", Short: "remove everything that svcproxy made from the kernel",
 		Long: `It ends all service on this node. Stop svcproxy first: systemctl stop svcproxy. Objects
 of other programs stay, and so do virtual servers in the configuration of a running
-keepalived. While kube-proxy serves the node in mode ipvs, nothing is removed.`,
+keepalived. While kube-proxy serves the node in mode ipvs, nothing is removed, unless
+svcproxy had an ipvs.namePrefix and an ipvs.deviceName of its own.`,
 		Examples: []string{"svcproxy cleanup --dry-run", "svcproxy cleanup"},
 		Exits: []cli.Exit{
 			{Code: cli.Failed, When: "svcproxy runs, kube-proxy in mode ipvs does, or something is left"},
@@ -55,9 +56,6 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	}
 	s, err := c.load()
 	if err != nil {
-		return err
-	}
-	if err := besideKubeProxy(); err != nil {
 		return err
 	}
 	stay, err := kept()
@@ -91,6 +89,11 @@ func lock() (*host.Lock, error) {
 // clean removes what svcproxy made from the kernel, but for what is to stay.
 func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy.Kept) error {
 	names := c.lastNames(s)
+	if names.Prefix == kernel.DefaultNames.Prefix || names.Device == kernel.DefaultNames.Device || c.leftovers {
+		if err := besideKubeProxy(); err != nil {
+			return err
+		}
+	}
 	s.KubeProxyTables = c.leftovers
 	k, err := s.Open(ctx, names)
 	if err != nil {

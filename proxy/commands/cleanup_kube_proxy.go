@@ -16,9 +16,9 @@ import (
 var errKubeProxy = errors.New("serves this node in mode ipvs with the sets, rules and " +
 	"virtual servers that svcproxy had")
 
-// besideKubeProxy refuses to clean a node that kube-proxy in mode ipvs serves: it has taken over all objects,
-// under the same names, and removes by itself what it does not want. In its other modes nothing of it is
-// ours, but for rules that plan.LeftRules knows.
+// besideKubeProxy refuses to clean objects with kube-proxy's names from a node that kube-proxy in mode ipvs serves: it
+// has taken them over, and removes by itself what it does not want. In its other modes nothing of it is ours, but for
+// rules that plan.LeftRules knows.
 func besideKubeProxy() error {
 	for _, p := range machine.Processes() {
 		if p.Name != "kube-proxy" {

@@ -43,11 +43,7 @@ func (c *purgeCommand) run(ctx context.Context, _ []string) error {
 	}
 	var stay []proxy.Kept
 	if !c.files {
-		// What kube-proxy took over is no longer ours.
-		if err := besideKubeProxy(); errors.Is(err, errKubeProxy) {
-			c.warn(err.Error())
-			c.files = true
-		} else if stay, err = kept(); err != nil {
+		if stay, err = kept(); err != nil {
 			return err
 		}
 	}
@@ -62,7 +58,10 @@ func (c *purgeCommand) run(ctx context.Context, _ []string) error {
 	defer lock.Release()
 	if !c.files && c.hasRun(s) {
 		// If something of the kernel is left, the files have to stay: they say what is svcproxy's.
-		if err := c.clean(ctx, s, stay); err != nil {
+		err := c.clean(ctx, s, stay)
+		if errors.Is(err, errKubeProxy) { // what it took over is no longer ours
+			c.warn(err.Error())
+		} else if err != nil {
 			return err
 		}
 	}

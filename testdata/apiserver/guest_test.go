@@ -69,7 +69,7 @@ func runInGuest(t *testing.T, c *apiserver.Cluster, services int) {
 
 	self, err := os.Executable()
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), guest, "run", "--net", "--limit=4m", "--", self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=3m")
+	cmd := exec.CommandContext(t.Context(), guest, "run", "--net", "--limit=15m", "--", self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=12m")
 	cmd.Env = append(os.Environ(), visitVariable+"="+path)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/svcproxy/svcproxy/kernel/kerneltest"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -116,6 +118,29 @@ func (o *kubeProxyNode) startKubeProxy(t *testing.T) {
 
 // kubeProxySynced matches the metric of each family that kube-proxy has programmed.
 var kubeProxySynced = regexp.MustCompile(`(?m)^kubeproxy_sync_proxy_rules_last_timestamp_seconds\{.* [1-9]`)
+
+// kubeProxyTimes matches when each family was to be programmed, and when it was.
+var kubeProxyTimes = regexp.MustCompile(`(?m)^kubeproxy_sync_proxy_rules_last_(queued_)?timestamp_seconds\{ip_family="(IPv[46])"\} (.*)$`)
+
+// pending reports whether kube-proxy has something to program: it makes virtual servers before it lets clients in.
+func (o *kubeProxyNode) pending(t *testing.T) bool {
+	t.Helper()
+	metrics, err := o.metrics()
+	must(t, err)
+	late := map[string]float64{} // by family
+	for _, m := range kubeProxyTimes.FindAllStringSubmatch(metrics, -1) {
+		at, err := strconv.ParseFloat(m[3], 64)
+		must(t, err)
+		if m[1] == "" {
+			at = -at
+		}
+		late[m[2]] += at
+	}
+	if len(late) != 2 {
+		t.Fatalf("kube-proxy does not say when it programmed both families:\n%s", metrics)
+	}
+	return late["IPv4"] > 0 || late["IPv6"] > 0
+}
 
 // metrics are those of what serves the node.
 func (o *kubeProxyNode) metrics() (string, error) {
@@ -280,16 +305,23 @@ func TestOneServiceAtATime(t *testing.T) {
 	if _, err := os.Stat(kubeProxyBinary); err != nil {
 		t.Skipf("no kube-proxy: make apiserver builds it: %v", err)
 	}
-	for _, theirs := range []string{"iptables", "nftables"} {
-		t.Run("beside mode "+theirs, func(t *testing.T) {
+	// A kube-proxy in mode ipvs removes virtual servers that it does not know: svcproxy-migration(7) says mode nftables then.
+	for _, c := range []struct{ theirs, ours string }{{theirs: "iptables"}, {theirs: "nftables"}, {theirs: "ipvs", ours: "nftables"}} {
+		t.Run("beside mode "+c.theirs, func(t *testing.T) {
+			if c.theirs == "ipvs" {
+				kerneltest.Need(t, kerneltest.IPVS, kerneltest.Dummy)
+			}
 			web, slices := kubeProxyWeb()
 			shop := strings.NewReplacer(`"web`, `"shop`, "10.96.0.20", "10.96.0.21", "fd00:96::20", "fd00:96::21", "203.0.113.9", "203.0.113.10",
 				"2001:db8:9::9", "2001:db8:9::a", "198.51.100.80", "198.51.100.81", "2001:db8:80::80", "2001:db8:80::81", "30080", "30081")
-			o := newNodeOfObjects(t, theirs, web+", "+shop.Replace(web), slices+", "+shop.Replace(slices))
+			o := newNodeOfObjects(t, c.theirs, web+", "+shop.Replace(web), slices+", "+shop.Replace(slices))
 			ours := func(service string) string {
 				return strings.Replace(service, `"uid": "1"`, `"uid": "1", "labels": {"service.kubernetes.io/service-proxy-name": "svcproxy"}`, 1)
 			}
 			o.startKubeProxy(t)
+			if c.ours != "" {
+				o.Mode = c.ours
+			}
 			o.File = filepath.Join(o.Dir, "svcproxy.toml")
 			must(t, o.Configure(fmt.Sprintf("ipvs.namePrefix = \"EDGE\"\nipvs.deviceName = \"svcproxy0\"\nclientConnection.kubeconfig = %q\nsources.apiserver.proxyName = \"svcproxy\"\nsources.apiserver.emptyGrace = \"0s\"\n",
 				filepath.Join(o.Dir, "kubeconfig"))))
@@ -341,6 +373,21 @@ func TestOneServiceAtATime(t *testing.T) {
 					}
 					return err
 				}))
+				if c.theirs == "ipvs" { // a Service that goes back has neither svcproxy's rules nor kube-proxy's servers for a moment
+					o.says(t, 0, "reload --wait")
+					must(t, lab.Eventually(patience, func() error {
+						servers, err := o.Lab.Node.Run("ipvsadm", "-Sn")
+						for _, vip := range step.moved {
+							if theirs := i >= 2; err == nil && strings.Contains(servers, "-A -t "+vip+" ") != theirs {
+								err = fmt.Errorf("step %d: want %s as kube-proxy's: %t\n%s", i, vip, theirs, servers)
+							}
+						}
+						if err == nil && o.pending(t) {
+							err = fmt.Errorf("step %d: kube-proxy is not ready", i)
+						}
+						return err
+					}))
+				}
 				for _, vip := range step.moved {
 					addr := netip.MustParseAddrPort(vip)
 					must(t, lab.Eventually(patience, func() error { _, err := o.Client.Ask("tcp", addr); return err }))

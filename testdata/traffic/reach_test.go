@@ -40,7 +40,10 @@ func TestEveryKindOfAddressReachesEveryBackend(t *testing.T) {
 // random it asks until each has answered.
 func wantEach(t *testing.T, from *lab.Host, network, to string) {
 	t.Helper()
-	who, asked := map[string]int{}, tries(t, 3)
+	who, asked := map[string]int{}, 3
+	if !balances(t) {
+		asked = 200 // one may have a tenth of the weight: it is not chosen in 200 questions once in 10^9 times
+	}
 	for i := 0; i < asked && (i < 3 || len(who) < 3); i++ {
 		a, err := from.Ask(network, netip.MustParseAddrPort(to))
 		if err != nil {
