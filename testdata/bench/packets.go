@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/svcproxy/svcproxy/kernel"
+	"github.com/svcproxy/svcproxy/sources"
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
@@ -35,6 +38,9 @@ type packetWay struct {
 	linear   bool   // it has a rule for each service
 	backend  string // of iptables, "" if any will do
 	offloads bool   // a flowtable has the flows that were answered
+	clients  string // keys of the service that say who may use it; with another: of another service
+	another  bool
+	list     int // how many networks the list @bench has
 	// serve is used instead of svcproxy, if it is not nil.
 	serve func(*pass, *lab.Lab, *task) (stop func(), err error)
 }
@@ -49,12 +55,22 @@ var packetWays = []packetWay{
 	{by: byNFT + ", SNAT", config: nftMode + snat},
 	{by: byNFT + ", flowtable", config: nftMode + flowtable, offloads: true},
 	{by: byNFT + ", SNAT, flowtable", config: nftMode + snat + flowtable, offloads: true},
+	{by: byNFT + ", another has limits", config: nftMode, clients: withLimits, another: true},
+	{by: byNFT + ", limits", config: nftMode, clients: withLimits},
+	{by: byNFT + ", list of one", config: nftMode, clients: withList, list: 1},
+	{by: byNFT + ", list of 100,000", config: nftMode, clients: withList, list: sources.MostPrefixes},
 	{by: byRules("nft"), config: "mode = \"iptables\"", linear: true, backend: "nft"},
 	{by: byRules("legacy"), config: "mode = \"iptables\"", linear: true, backend: "legacy"},
 	{by: "kube-proxy, nftables", linear: true, serve: (*pass).serveByKubeProxy},
 }
 
 const flowtable = "nftables.flowtable = true\n"
+
+// Nothing is refused by these.
+const (
+	withLimits = `limits = { newConnections = "1000000/s", connections = 1000000 }` + "\n"
+	withList   = `deny = ["@bench"]` + "\n"
+)
 
 // balances reports whether there is something between the client and the backend.
 func (w packetWay) balances() bool { return w.config != "" || w.serve != nil }
@@ -73,7 +89,7 @@ func (p *pass) packets(w packetWay) error {
 		return nil // these rows have nothing but instructions
 	}
 	for _, n := range packetSizes {
-		if !w.balances() && n != packetSizes[0] || w.linear && n > mostLinear {
+		if (!w.balances() || w.clients != "") && n != packetSizes[0] || w.linear && n > mostLinear {
 			continue
 		}
 		if err := p.packetsBy(w, n); err != nil {
@@ -117,6 +133,21 @@ func (p *pass) packetsBy(w packetWay, services int) error {
 // bySvcproxy begins svcproxy with the services of a task over UDP.
 func (w packetWay) bySvcproxy(p *pass, l *lab.Lab, t *task) (stop func(), err error) {
 	services := strings.ReplaceAll(pathText(t.table), "ports = [{", "ports = [{ protocol = \"UDP\",")
+	if w.clients != "" {
+		of := "[services." + t.served.Name + "]\n"
+		if w.another {
+			of = "[services." + t.table.Services.At(0).Name + "]\n"
+		}
+		services = strings.Replace(services, of, of+w.clients, 1)
+	}
+	if w.list > 0 {
+		lists, err := w.writeList()
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(lists) // it has been read by then
+		w.config += fmt.Sprintf("sources.file.lists = %q\n", lists)
+	}
 	serve := func() (err error) {
 		stop, err = p.serveBySvcproxy(l, services, w.config)
 		return err
@@ -126,6 +157,18 @@ func (w packetWay) bySvcproxy(p *pass, l *lab.Lab, t *task) (stop func(), err er
 	}
 	err = withBackend(w.backend, serve)
 	return stop, err
+}
+
+// writeList makes a folder of lists. The networks of @bench have neither neighbours nor clients.
+func (w packetWay) writeList() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "bench-lists-"); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for i := range w.list {
+		fmt.Fprintf(&b, "%d.%d.%d.0/24\n", 20+i>>15, i>>7&255, i<<1&255)
+	}
+	return dir, os.WriteFile(filepath.Join(dir, "bench"), []byte(b.String()), 0o644)
 }
 
 // A sink is a socket of the backend. The kernel drops what comes there, and sends no error, but while flows are
