@@ -14,8 +14,8 @@ type Modules struct {
 	// Files are the modules that could be loaded. Known is false if the list could not be read.
 	Files map[string]bool
 	Known bool
-	// Barred are the modules that a file of modprobe.d keeps from being loaded: its path by
-	// module.
+	// Barred are the modules that a file of modprobe.d or the kernel's command line keeps from
+	// being loaded: its path by module.
 	Barred map[string]string
 }
 
@@ -58,6 +58,13 @@ func (r *reader) modules(release string) Modules {
 // modprobe ignore aliases, and the unit loads its modules by name.
 func (r *reader) barred() map[string]string {
 	found := map[string]string{}
+	for word := range strings.FieldsSeq(r.text("/proc/cmdline")) {
+		if names, ok := strings.CutPrefix(word, "module_blacklist="); ok {
+			for name := range strings.SplitSeq(names, ",") {
+				found[strings.ReplaceAll(name, "-", "_")] = "/proc/cmdline"
+			}
+		}
+	}
 	for _, dir := range []string{"/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"} {
 		files, _ := filepath.Glob(r.path(dir) + "/*.conf")
 		for _, file := range files {

@@ -54,6 +54,7 @@ func (o *offline) table(ctx context.Context, s *daemon.Setup, have *kernel.Obser
 	facts.Serving = proxy.Serving(have)
 	if o.state == "" { // else of another machine or time
 		facts = o.listening(facts, have.Node)
+		facts.NoLimits = daemon.NoLimits(tables...)
 	}
 	merged := merger.Merge(facts, nil, tables...)
 	for _, problem := range merged.Problems {

@@ -122,10 +122,18 @@ func (s *Setup) ways(m mode.Mode) []way {
 // bridge carries past the rules.
 func (s Setup) ModeDoubts(t sources.Table, n kernel.Node) []string {
 	doubts := append(mode.Bridged(t, n, s.forMode()), s.mode().Doubts(s.Fronts(t, n), s.forMode())...)
-	if sources.Limited([]sources.Table{t}) && machine.ReadModules().Lacks("nf_tables") {
-		doubts = append(doubts, "services with allow, deny or limits are not served: this kernel has no module nf_tables")
+	if why := NoLimits(t); why != "" {
+		doubts = append(doubts, "services with allow, deny or limits are not served: "+why)
 	}
 	return doubts
+}
+
+// NoLimits is sources.HostFacts.NoLimits for a program that may not load a module to see, if a service has limits.
+func NoLimits(tables ...sources.Table) string {
+	if !sources.Limited(tables) || !machine.ReadModules().Lacks("nf_tables") {
+		return ""
+	}
+	return "this kernel has no nftables (module nf_tables)"
 }
 
 // maxPrograms bounds what ProgramDoubts returns.

@@ -32,12 +32,16 @@ func TestClientsWithoutNFTables(t *testing.T) {
 	mark := n.Log.Len()
 	n.serve(t, strings.Replace(web, "[services.web]", "[services.web]\nlimits = { connections = 9 }", 1)+other)
 	served("with limits", false)
-	const said = "left out: allow, deny and limits need nftables: this kernel has no nftables (module nf_tables): modprobe nf_tables"
+	const said = "left out: allow, deny and limits need nftables: this kernel has no nftables (module nf_tables): " +
+		"modprobe nf_tables"
 	if log := n.Log.String()[mark:]; strings.Count(log, said) != 1 {
 		t.Errorf("log:\n%s", log)
 	}
 	if out, code, err := n.Command("status"); err != nil || code != 7 || !strings.Contains(out, said) {
 		t.Errorf("status: %v, exit code %d\n%s", err, code, out)
+	}
+	if out, code, err := n.Command("plan"); err != nil || code != 0 || !strings.Contains(out, "nothing to do") {
+		t.Errorf("plan: %v, exit code %d\n%s", err, code, out)
 	}
 	n.serve(t, web+other)
 	served("without them again", true)
