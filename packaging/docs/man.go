@@ -206,11 +206,11 @@ func (e Edition) services(keys []fields.Key) []byte {
 		shows them. svcproxy status SERVICE and the metric svcproxy_service_refusals_total count what they refuse, in first
 		packets: a client whose packets are dropped sends several. The counts go on when rules change and over a restart,
 		but a restart loses those of rules that were replaced before it. A kernel without nftables serves no such
-		service, and svcproxy status says so. Connections that are open go on, and so do clients on the node itself:
-		nothing limits these. Limits count connections from the time on that they are there. A limit for each
-		client has room for 65,536 clients; of IPv6, a client is a network of 64 bits. svcproxy status says that there is no
-		room, as condition meterFull, and limits.whenFull what becomes of more clients. A limit for all clients together
-		begins anew when a key of these changes.`)
+		service, and svcproxy status says so. Connections that are open go on, but in mode userspace those from before
+		the first service with such keys. Nothing limits clients on the node itself. Limits count connections from the
+		time on that they are there. A limit for each client has room for 65,536 clients; of IPv6, a client is a network
+		of 64 bits. svcproxy status says that there is no room, as condition meterFull, and limits.whenFull what becomes
+		of more clients. A limit for all clients together begins anew when a key of these changes.`)
 	p.heading("FILES")
 	p.item("/usr/share/svcproxy/schema/services.schema.json", "the same keys as a JSON schema, for editors")
 	p.seeAlso(others("services.toml.5")...)
