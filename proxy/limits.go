@@ -17,16 +17,19 @@ type limits struct {
 // be loaded later, so it asks again whenever the kernel is checked.
 func (p *Proxy) noLimits(checked bool) string {
 	l := &p.limits
-	if p.Limits == nil || l.can || !checked && !p.merger.Moves(p.input.tables) {
+	if p.TryLimits == nil || l.can || !checked && !p.merger.Moves(p.input.tables) {
 		return l.why
 	}
-	l.why = ""
-	if sources.Limited(p.input.tables) {
-		err := p.Limits()
-		missing := new(kernel.MissingError)
-		if l.can = err == nil; errors.As(err, &missing) { // after any other error the sync fails
-			l.why = missing.What + ": " + missing.Hint
-		}
+	if !sources.Limited(p.input.tables) {
+		l.why = ""
+		return ""
 	}
+	err := p.TryLimits()
+	missing := new(kernel.MissingError)
+	if l.can = err == nil; l.can {
+		l.why = ""
+	} else if errors.As(err, &missing) {
+		l.why = missing.What + ": " + missing.Hint
+	} // any other error is no answer: the last one stays
 	return l.why
 }

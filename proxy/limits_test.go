@@ -11,14 +11,14 @@ import (
 	"github.com/svcproxy/svcproxy/sources"
 )
 
-// The kernel is asked whether it can refuse clients if a service wants that, until it can. What only failed leaves
-// nothing out.
+// The kernel is asked whether it can refuse clients if a service wants that, until it can. What only failed changes
+// nothing.
 func TestLimitsAreAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		var answer error = &kernel.MissingError{What: "no nftables", Hint: "modprobe nf_tables"}
 		r := start(t, func(r *run) {
-			r.options.Limits = func() error { asked++; return answer }
+			r.options.TryLimits = func() error { asked++; return answer }
 		})
 		defer r.end()
 		want := func(when string, served, wantAsked int) {
@@ -49,7 +49,7 @@ func TestLimitsAreAskedFor(t *testing.T) {
 		want("at a check", 0, 2)
 		answer = errors.New("no memory")
 		check()
-		want("after an error", 1, 3)
+		want("after an error", 0, 3)
 		answer = nil
 		check()
 		want("with nftables", 1, 4)

@@ -58,6 +58,7 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 		}
 	}
 	c.names()
+	c.limits()
 	c.room(tables)
 	c.claims = make(map[Claim]want, n)
 	c.rivals = map[Claim][]want{}
@@ -91,6 +92,16 @@ func (c *contest) names() {
 			first[name] = i
 		}
 		loser.out = fmt.Sprintf("the name is taken by %s", owner(winner.Service))
+	}
+}
+
+// limits leaves out services whose clients the node could not refuse, so that they take no claim from one that is
+// served.
+func (c *contest) limits() {
+	for i := range c.services {
+		if s := &c.services[i]; s.out == "" {
+			s.out = c.host.leavesLimits(s.Service)
+		}
 	}
 }
 

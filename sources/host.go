@@ -108,3 +108,12 @@ func (h *HostFacts) sameNode(o *HostFacts) bool {
 		equal(h.Addrs, o.Addrs) && equal(h.Gateways, o.Gateways) && equal(h.Listeners, o.Listeners) &&
 		equal(h.Own, o.Own) && equal(h.Serving, o.Serving) && h.NodePorts.equal(&o.NodePorts)
 }
+
+// leavesLimits is why the node does not serve a service with allow, deny or limits; "" if it does, or the service has
+// none of them.
+func (h *HostFacts) leavesLimits(s *Service) string {
+	if h.NoLimits == "" || s.Clients == nil {
+		return ""
+	}
+	return "allow, deny and limits need nftables: " + h.NoLimits
+}

@@ -142,9 +142,9 @@ func (v *verdict) marks(host HostFacts, tables []Table) {
 func (v *verdict) limits(host HostFacts, tables []Table) {
 	for i, t := range tables {
 		for j := range t.Services.Len() {
-			if at := (place{i, j}); t.Services.At(j).Clients != nil && !v.of[at].out {
-				v.of[at] = outcome{out: true, withheld: []Withheld{{Why: "allow, deny and limits need nftables: " +
-					host.NoLimits}}}
+			at, why := place{i, j}, host.leavesLimits(t.Services.At(j))
+			if why != "" && !v.of[at].out {
+				v.of[at] = outcome{out: true, withheld: []Withheld{{Why: why}}}
 			}
 		}
 	}

@@ -137,7 +137,7 @@ func (h *HostFacts) withholds(s *Service) bool {
 			return true
 		}
 	}
-	return h.leavesMark(s) != "" || h.NoLimits != "" && s.Clients != nil
+	return h.leavesMark(s) != "" || h.leavesLimits(s) != ""
 }
 
 // hasVIP reports whether one of the addresses is a VIP in the last tables. These stay the same while only endpoints

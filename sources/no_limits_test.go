@@ -37,3 +37,22 @@ func TestNoLimits(t *testing.T) {
 		}
 	}
 }
+
+// A service that cannot be served takes no address from one that can.
+func TestNoLimitsTakesNothing(t *testing.T) {
+	service := func(name, file string) sources.Service {
+		return sources.Service{Namespace: "default", Name: name, Origin: sources.Origin{File: file, Line: 1}, Type: sources.ClusterIP,
+			ClusterIPs: []netip.Addr{addr(1)}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}}
+	}
+	limited, rival := service("limited", "a"), service("rival", "b")
+	limited.Clients = &sources.Clients{Connections: 1}
+	tables := []sources.Table{{Services: sources.ServicesOf(limited)}, {Services: sources.ServicesOf(rival)}}
+	for why, want := range map[string]string{"": "limited", "no nftables": "rival"} {
+		got, _ := sources.Merge(sources.HostFacts{NoLimits: why}, tables...)
+		for _, s := range got.Services.All() {
+			if served := len(s.Withheld) == 0; served != (s.Name == want) {
+				t.Errorf("%q: %v", why, got.Services.Slice())
+			}
+		}
+	}
+}

@@ -14,8 +14,8 @@ type Modules struct {
 	// Files are the modules that could be loaded. Known is false if the list could not be read.
 	Files map[string]bool
 	Known bool
-	// Barred are the modules that a file of modprobe.d or the kernel's command line keeps from
-	// being loaded: its path by module.
+	// Barred are the modules that something keeps from being loaded: what it is by module, the path of a file of
+	// modprobe.d or a boot parameter.
 	Barred map[string]string
 }
 
@@ -54,14 +54,14 @@ func (r *reader) modules(release string) Modules {
 	return m
 }
 
-// barred reads modprobe.d: install MODULE /bin/false or /bin/true. A line blacklist MODULE only makes
-// modprobe ignore aliases, and the unit loads its modules by name.
+// barred reads the boot parameter module_blacklist, and in modprobe.d lines install MODULE /bin/false or /bin/true. A
+// line blacklist MODULE only makes modprobe ignore aliases, and the unit loads its modules by name.
 func (r *reader) barred() map[string]string {
 	found := map[string]string{}
 	for word := range strings.FieldsSeq(r.text("/proc/cmdline")) {
 		if names, ok := strings.CutPrefix(word, "module_blacklist="); ok {
 			for name := range strings.SplitSeq(names, ",") {
-				found[strings.ReplaceAll(name, "-", "_")] = "/proc/cmdline"
+				found[strings.ReplaceAll(name, "-", "_")] = "the boot parameter module_blacklist"
 			}
 		}
 	}

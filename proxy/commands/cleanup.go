@@ -24,6 +24,8 @@ type cleanupCommand struct {
 	local
 	dryRun    bool
 	leftovers bool
+	// kubeProxy is an error if kube-proxy in mode ipvs serves the node.
+	kubeProxy error
 }
 
 // Cleanup is the command cleanup.
@@ -62,6 +64,7 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
+	c.kubeProxy = besideKubeProxy() // asked as root: the arguments of other users' processes may be hidden
 	// This comes before anything in the state directory is read.
 	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir, true); err != nil {
 		return err
@@ -90,8 +93,8 @@ func lock() (*host.Lock, error) {
 func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy.Kept) error {
 	names := c.lastNames(s)
 	if names.Prefix == kernel.DefaultNames.Prefix || names.Device == kernel.DefaultNames.Device || c.leftovers {
-		if err := besideKubeProxy(); err != nil {
-			return err
+		if c.kubeProxy != nil {
+			return c.kubeProxy
 		}
 	}
 	s.KubeProxyTables = c.leftovers

@@ -46,6 +46,7 @@ func (c *purgeCommand) run(ctx context.Context, _ []string) error {
 		if stay, err = kept(); err != nil {
 			return err
 		}
+		c.kubeProxy = besideKubeProxy()
 	}
 	// This comes before anything in the state directory is read or removed.
 	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir, !c.files); err != nil {

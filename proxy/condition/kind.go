@@ -49,7 +49,7 @@ var kinds = []row{
 		"raise net.netfilter.nf_conntrack_max by sysctl -w"},
 	{RelayFull, "new connections wait or are reset: svcproxy has no room",
 		"raise LimitNOFILE= of the unit, and fs.file-max if the system has none left"},
-	{MeterFull, "a limit for each client has no room: new clients have none, or are refused",
+	{MeterFull, "a limit for each client has no room: new clients are not limited, or are refused",
 		"deny the networks that they come from, or leave perClient out of limits"},
 	{Silent, "clients of an endpoint wait in vain: replies do not come back through this node",
 		"start it if its host is down; else make this node its gateway, or set keepClientAddress = false; no firewall of " +

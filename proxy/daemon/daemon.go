@@ -221,8 +221,8 @@ func (d *daemon) serve(ctx context.Context, signals caughtSignals, files *file.S
 		Before: d.servedBefore(s.Config.StateDir), Served: served.Record,
 		Kernel: d.kernel, Prober: host.Prober{},
 		Listeners: new(host.Sockets).Listeners, Conditions: &d.conditions,
-		Limits: func() error { return d.kernel.TryLimits(mode.LimitsTrial(d.kernel.Names())) },
-		Log:    d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
+		TryLimits: func() error { return d.kernel.TryLimits(mode.LimitsTrial(d.kernel.Names())) },
+		Log:       d.log.Logger, Rules: d.rules, Feeds: feeds, Remember: d.kernel.Remember,
 		Health: d.checker, Announcer: d.announcer,
 		SyncPeriod: period, MinSyncPeriod: minPeriod, Facts: s.Facts(kernel.Node{}),
 	})

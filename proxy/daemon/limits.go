@@ -26,7 +26,7 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay, counters *host
 	defer tick.Stop()
 	tracked, short := machine.ReadConntrack(), relay.Stats{}
 	full, relayed, meters := lingering{}, lingering{}, lingering{}
-	refused, _ := counters.Refused() // by an earlier run
+	var refused map[string]kernel.Refusals // at the last look, nil if there was none
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,12 +40,16 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay, counters *host
 		}
 		tracked = now
 		d.conditions.SetAll(condition.ConntrackFull, full.with(time.Now(), limitsRest, list))
-		if metered := d.metered(); len(metered) > 0 || len(meters) > 0 {
-			if now, err := counters.Refused(); err == nil {
-				d.conditions.SetAll(condition.MeterFull, meters.with(time.Now(), limitsRest, fullMeters(metered, refused, now)))
-				refused = now
-			}
+
+		list = nil
+		metered := d.metered()
+		if len(metered) == 0 {
+			refused = nil
+		} else if now, err := counters.Refused(); err == nil {
+			list = fullMeters(metered, refused, now)
+			refused = now
 		}
+		d.conditions.SetAll(condition.MeterFull, meters.with(time.Now(), limitsRest, list))
 		if r != nil {
 			now := r.Stats()
 			d.conditions.SetAll(condition.RelayFull, relayed.with(time.Now(), limitsRest, shortages(short, now)))
@@ -89,8 +93,12 @@ func (d *daemon) metered() (list []*sources.Service) {
 	return list
 }
 
-// fullMeters are the services with clients for whom a meter had no room between two readings.
+// fullMeters are the services with clients for whom a meter had no room between two readings. There are none before the
+// second reading: what was counted in an earlier run says nothing about now.
 func fullMeters(services []*sources.Service, before, now map[string]kernel.Refusals) (list []condition.Condition) {
+	if before == nil {
+		return nil
+	}
 	for _, s := range services {
 		hash := kernel.HashOf(s.Namespace, s.Name)
 		of := func(r kernel.Refusals) uint64 { return r[kernel.MeterFull] + r[kernel.Unmetered] }

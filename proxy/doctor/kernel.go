@@ -52,7 +52,7 @@ func modules(f *Facts) (list []Finding) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Barred)) {
 		if slices.Contains(machine.Needed(f.Mode, f.Native), name) && !slices.Contains(machine.Optional, name) {
-			list = append(list, one("after a boot svcproxy cannot serve", "remove the line from "+m.Barred[name],
+			list = append(list, one("after a boot svcproxy cannot serve", "take "+name+" out of "+m.Barred[name],
 				"%s keeps module %s from being loaded", m.Barred[name], name)...)
 		}
 	}

@@ -19,7 +19,7 @@ func (p *page) service(s *Service) {
 	p.line(state.Style, "%s: %s", s.Name, state.Text)
 	p.line(screen.Plain, "%s", strings.Join(s.traits(), ", "))
 	if s.Refused != nil {
-		p.line(screen.Plain, "clients refused: %s", refusals(s.Refused))
+		p.line(screen.Plain, "first packets refused: %s", refusals(s.Refused))
 	}
 	if len(s.Virtuals) > 0 {
 		p.WriteString("\n")

@@ -18,7 +18,7 @@ func TestRefused(t *testing.T) {
 	if err := Print(&b, st, View{Format: Table, Service: "web"}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "clients refused: 12 by allow or deny, 3 over the rate\n"; !strings.Contains(b.String(), want) {
+	if want := "first packets refused: 12 by allow or deny, 3 over the rate\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %s in\n%s", want, b.String())
 	}
 	if refusedOf(s, kernel.Counters{}) != nil || refusedOf(&sources.Service{Name: "web"}, c) != nil {
