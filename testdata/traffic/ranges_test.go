@@ -109,7 +109,7 @@ func TestSourceRanges(t *testing.T) {
 // ranges, of which none may be lost, run throughout.
 func TestIdleChecksLoseNobodyAllowed(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("strace"))
-	const checks = 20
+	const checks = 10
 	n := newRangedNode(t, `ipvs.syncPeriod = "250ms"`)
 	must(t, n.StartTracedSends())
 	n.synced(t, 0)
