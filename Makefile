@@ -51,7 +51,7 @@ test-kernel:
 	$(GUEST) test -noskip -timeout 10m -run '^TestScripts$$/^($(IPVS_SCRIPTS))$$|^TestIptablesSave$$' . ./proxy/mode/ipvs
 
 # Tests of rules, which run with both back ends of iptables. The others run with one, by turns; make test-matrix runs all with both.
-BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPortsAreRefusedOnVIPs|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
+BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
 # What has guests of its own (test-fallback), and what needs none: it runs in each suite of the machine's own kernel. They keep their
 # turns, so that all others keep theirs.
 ELSEWHERE      = TestFallback|TestRelaySaysWhichEndpointIsSilent|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid|TestClientsWithoutNFTables
@@ -80,7 +80,7 @@ test-legacy: bin/legacy bin/svcproxy-former
 	tests=$$($(call in-turn,1)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
 	SVCPROXY_TEST_MODE=iptables $(AGAIN) $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
 
-# test-endurance: nightly: 14 kills under traffic, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
+# test-endurance: nightly: 14 kills under traffic, 1,000 connections over nodes that fail, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
 # and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
 ENDURANCE    = ^(TestCrowdBlindsNobody|TestFlowsOutliveTheirNode|TestFlowsInTunnelsOutliveTheirNode|TestRollingUpgrade|TestThereAndBackWithKubeProxy|TestOneServiceAtATime|TestKilledDuringALoad|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
 test-endurance: export SVCPROXY_ENDURANCE ?= 1000

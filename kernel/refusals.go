@@ -22,8 +22,8 @@ var reasons = []struct {
 	Reason
 	text string
 }{
-	{Denied, "by allow or deny"}, {OverRate, "over the rate"}, {OverConnections, "with too many connections"},
-	{MeterFull, "for whom the meter had no room"},
+	{Denied, "by allow or deny"}, {OverRate, "over the rate"}, {OverConnections, "over the number of connections"},
+	{MeterFull, "without room in the meter"},
 }
 
 // Reasons lists those that refuse.

@@ -26,10 +26,13 @@ func (p *Proxy) noLimits(checked bool) string {
 	}
 	err := p.TryLimits()
 	missing := new(kernel.MissingError)
-	if l.can = err == nil; l.can {
-		l.why = ""
-	} else if errors.As(err, &missing) {
+	switch {
+	case err == nil:
+		l.can, l.why = true, ""
+	case errors.As(err, &missing):
 		l.why = missing.What + ": " + missing.Hint
-	} // any other error is no answer: the last one stays
+	case l.why != "": // no answer: the last one stays. Without one, the services are tried, and the sync says what fails
+		p.Log.Warn("whether limits for clients can be served is not known, so they are not", "err", err)
+	}
 	return l.why
 }

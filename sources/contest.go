@@ -57,8 +57,8 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 			c.services = append(c.services, contender{Service: t.Services.At(j), at: place{i, j}})
 		}
 	}
-	c.names()
 	c.limits()
+	c.names()
 	c.room(tables)
 	c.claims = make(map[Claim]want, n)
 	c.rivals = map[Claim][]want{}
@@ -75,11 +75,14 @@ func judge(host HostFacts, before seniority, tables ...Table) *contest {
 	return c
 }
 
-// names leaves out all but one of the services with the same name.
+// names leaves out all but one of the services with the same name that the node can serve.
 func (c *contest) names() {
 	first := make(map[[2]string]int, len(c.services))
 	for i := range c.services {
 		s := &c.services[i]
+		if s.out != "" {
+			continue
+		}
 		name := [2]string{s.Namespace, s.Name}
 		j, taken := first[name]
 		if !taken {
@@ -95,13 +98,12 @@ func (c *contest) names() {
 	}
 }
 
-// limits leaves out services whose clients the node could not refuse, so that they take no claim from one that is
-// served.
+// limits leaves out services whose clients the node could not refuse, so that they take no name and no claim from one
+// that is served.
 func (c *contest) limits() {
 	for i := range c.services {
-		if s := &c.services[i]; s.out == "" {
-			s.out = c.host.leavesLimits(s.Service)
-		}
+		s := &c.services[i]
+		s.out = c.host.leavesLimits(s.Service)
 	}
 }
 

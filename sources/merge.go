@@ -84,6 +84,7 @@ func judged(host HostFacts, before seniority, served func(Claim) bool, tables []
 	if some := filled(tables); len(some) != 1 || !some[0].isUncontested() || some[0].externalEndpoint() {
 		v.take(judge(host, before, tables...))
 	} else {
+		v.limits(host, tables)
 		v.bound(host, before, tables)
 	}
 	if len(host.Gateways) > 0 {
@@ -91,9 +92,6 @@ func judged(host HostFacts, before seniority, served func(Claim) bool, tables []
 	}
 	if host.onlyMasquerades() || host.MasqueradeMark != 0 {
 		v.marks(host, tables)
-	}
-	if host.NoLimits != "" {
-		v.limits(host, tables)
 	}
 	v.listeners(host, served, tables)
 	v.report(tables)
@@ -138,8 +136,11 @@ func (v *verdict) marks(host HostFacts, tables []Table) {
 	}
 }
 
-// limits leaves out services whose clients the node could not refuse.
+// limits leaves out services whose clients the node could not refuse, where there is no contest that does so.
 func (v *verdict) limits(host HostFacts, tables []Table) {
+	if host.NoLimits == "" {
+		return
+	}
 	for i, t := range tables {
 		for j := range t.Services.Len() {
 			at, why := place{i, j}, host.leavesLimits(t.Services.At(j))

@@ -212,7 +212,8 @@ func (v *verdict) delta(deltas []Delta, tables []Table, merged Table) Delta {
 func (m *Merger) Incumbents() Incumbents { return incumbents(m.merged, m.found.held) }
 
 // served answers what was served before from the last merged table. It also knows who won the contests of that merge: a
-// claim that the node cannot serve stays with its winner, or it would be another's at the next merge.
+// claim that the node cannot serve for its address or port stays with its winner, or it would be another's at the next
+// merge.
 type served struct {
 	Table
 	held []Holding

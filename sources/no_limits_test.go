@@ -38,20 +38,37 @@ func TestNoLimits(t *testing.T) {
 	}
 }
 
-// A service that cannot be served takes no address from one that can.
+// A service that cannot be served takes no address and no name from one that can, in each of equal merges.
 func TestNoLimitsTakesNothing(t *testing.T) {
-	service := func(name, file string) sources.Service {
+	service := func(name, file string, vip int) sources.Service {
 		return sources.Service{Namespace: "default", Name: name, Origin: sources.Origin{File: file, Line: 1}, Type: sources.ClusterIP,
-			ClusterIPs: []netip.Addr{addr(1)}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}}
+			ClusterIPs: []netip.Addr{addr(vip)}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}}
 	}
-	limited, rival := service("limited", "a"), service("rival", "b")
+	limited := service("web", "a", 1)
 	limited.Clients = &sources.Clients{Connections: 1}
-	tables := []sources.Table{{Services: sources.ServicesOf(limited)}, {Services: sources.ServicesOf(rival)}}
-	for why, want := range map[string]string{"": "limited", "no nftables": "rival"} {
-		got, _ := sources.Merge(sources.HostFacts{NoLimits: why}, tables...)
-		for _, s := range got.Services.All() {
-			if served := len(s.Withheld) == 0; served != (s.Name == want) {
-				t.Errorf("%q: %v", why, got.Services.Slice())
+	for what, rival := range map[string]sources.Service{
+		"an address": service("rival", "b", 1),
+		"a name":     service("web", "b", 3),
+	} {
+		tables := []sources.Table{{Services: sources.ServicesOf(limited)}, {Services: sources.ServicesOf(rival)}}
+		served := func(got sources.Table) (files string) {
+			for _, s := range got.Services.All() {
+				if len(s.Withheld) == 0 {
+					files += s.Origin.File
+				}
+			}
+			return files
+		}
+		var m sources.Merger
+		for i, c := range []struct{ why, want string }{{"", "a"}, {"no nftables", "b"}, {"no nftables", "b"}, {"", "b"}} {
+			host := sources.HostFacts{NoLimits: c.why}
+			got, _ := split(m.Merge(host, nil, tables...))
+			if served(got) != c.want {
+				t.Errorf("%s, merge %d: %q is served, want %q", what, i, served(got), c.want)
+			}
+			alone, _ := sources.Merge(host, tables...)
+			if want := map[bool]string{true: "a", false: "b"}[c.why == ""]; served(alone) != want {
+				t.Errorf("%s, alone %d: %q is served, want %q", what, i, served(alone), want)
 			}
 		}
 	}

@@ -24,8 +24,6 @@ type cleanupCommand struct {
 	local
 	dryRun    bool
 	leftovers bool
-	// kubeProxy is an error if kube-proxy in mode ipvs serves the node.
-	kubeProxy error
 }
 
 // Cleanup is the command cleanup.
@@ -60,11 +58,10 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	stay, err := kept()
+	others, err := lookForOthers()
 	if err != nil {
 		return err
 	}
-	c.kubeProxy = besideKubeProxy() // asked as root: the arguments of other users' processes may be hidden
 	// This comes before anything in the state directory is read.
 	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir, true); err != nil {
 		return err
@@ -76,7 +73,20 @@ func (c *cleanupCommand) run(ctx context.Context, _ []string) error {
 		}
 		defer lock.Release()
 	}
-	return c.clean(ctx, s, stay)
+	return c.clean(ctx, s, others)
+}
+
+// others are programs that serve this node, too. They are looked for as root: nobody else may ask which network
+// namespace another user's process is in.
+type others struct {
+	kept      []proxy.Kept // what keepalived has
+	kubeProxy error        // nil if none serves in mode ipvs
+}
+
+func lookForOthers() (o others, err error) {
+	o.kept, err = kept()
+	o.kubeProxy = besideKubeProxy()
+	return o, err
 }
 
 // lock makes sure that no svcproxy runs.
@@ -89,12 +99,12 @@ func lock() (*host.Lock, error) {
 	return lock, err
 }
 
-// clean removes what svcproxy made from the kernel, but for what is to stay.
-func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy.Kept) error {
+// clean removes what svcproxy made from the kernel, but for what others have.
+func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, have others) error {
 	names := c.lastNames(s)
 	if names.Prefix == kernel.DefaultNames.Prefix || names.Device == kernel.DefaultNames.Device || c.leftovers {
-		if c.kubeProxy != nil {
-			return c.kubeProxy
+		if have.kubeProxy != nil {
+			return have.kubeProxy
 		}
 	}
 	s.KubeProxyTables = c.leftovers
@@ -119,7 +129,7 @@ func (c *cleanupCommand) clean(ctx context.Context, s daemon.Setup, stay []proxy
 		withdrawn = daemon.WithdrawFile(s.Config.Announce)
 	}
 	done := ""
-	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: stay},
+	if err := proxy.Clean(ctx, k, proxy.Cleaning{Dry: c.dryRun, Leftovers: c.leftovers, Kept: have.kept},
 		func(p kernel.Plan) error {
 			done = p.Past()
 			return c.show(p, k.Text)

@@ -18,10 +18,11 @@ var errKubeProxy = errors.New("serves this node in mode ipvs with the sets, rule
 
 // besideKubeProxy refuses to clean objects with kube-proxy's names from a node that kube-proxy in mode ipvs serves: it
 // has taken them over, and removes by itself what it does not want. In its other modes nothing of it is ours, but for
-// rules that plan.LeftRules knows.
+// rules that plan.LeftRules knows. Only a process of root is believed: any user can give a program this name.
 func besideKubeProxy() error {
 	for _, p := range machine.Processes() {
-		if p.Name != "kube-proxy" {
+		uid, known := machine.UserOf(p.PID)
+		if p.Name != "kube-proxy" || !known || uid != 0 {
 			continue
 		}
 		mode, known := kubeProxyMode(machine.Arguments(p.PID), func(path string) ([]byte, error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/svcproxy/svcproxy/kernel/host"
-	"github.com/svcproxy/svcproxy/proxy"
 	"github.com/svcproxy/svcproxy/proxy/cli"
 	"github.com/svcproxy/svcproxy/proxy/daemon"
 )
@@ -41,12 +40,11 @@ func (c *purgeCommand) run(ctx context.Context, _ []string) error {
 	if err != nil { // also a configuration that is not valid says where the state is
 		c.warn(err.Error())
 	}
-	var stay []proxy.Kept
+	var have others
 	if !c.files {
-		if stay, err = kept(); err != nil {
+		if have, err = lookForOthers(); err != nil {
 			return err
 		}
-		c.kubeProxy = besideKubeProxy()
 	}
 	// This comes before anything in the state directory is read or removed.
 	if s.Tables, err = c.becomeOwner(ctx, s.Config.StateDir, !c.files); err != nil {
@@ -59,7 +57,7 @@ func (c *purgeCommand) run(ctx context.Context, _ []string) error {
 	defer lock.Release()
 	if !c.files && c.hasRun(s) {
 		// If something of the kernel is left, the files have to stay: they say what is svcproxy's.
-		err := c.clean(ctx, s, stay)
+		err := c.clean(ctx, s, have)
 		if errors.Is(err, errKubeProxy) { // what it took over is no longer ours
 			c.warn(err.Error())
 		} else if err != nil {

@@ -26,7 +26,7 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay, counters *host
 	defer tick.Stop()
 	tracked, short := machine.ReadConntrack(), relay.Stats{}
 	full, relayed, meters := lingering{}, lingering{}, lingering{}
-	var refused map[string]kernel.Refusals // at the last look, nil if there was none
+	refused, known := refusedBefore(counters)
 	for {
 		select {
 		case <-ctx.Done():
@@ -41,15 +41,16 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay, counters *host
 		tracked = now
 		d.conditions.SetAll(condition.ConntrackFull, full.with(time.Now(), limitsRest, list))
 
-		list = nil
-		metered := d.metered()
-		if len(metered) == 0 {
-			refused = nil
-		} else if now, err := counters.Refused(); err == nil {
-			list = fullMeters(metered, refused, now)
-			refused = now
+		if metered := d.metered(); len(metered) > 0 || len(meters) > 0 {
+			if now, err := counters.Refused(); err == nil {
+				var list []condition.Condition
+				if known {
+					list = fullMeters(metered, refused, now)
+				}
+				refused, known = now, true
+				d.conditions.SetAll(condition.MeterFull, meters.with(time.Now(), limitsRest, list))
+			} // else the next look may tell
 		}
-		d.conditions.SetAll(condition.MeterFull, meters.with(time.Now(), limitsRest, list))
 		if r != nil {
 			now := r.Stats()
 			d.conditions.SetAll(condition.RelayFull, relayed.with(time.Now(), limitsRest, shortages(short, now)))
@@ -93,12 +94,15 @@ func (d *daemon) metered() (list []*sources.Service) {
 	return list
 }
 
-// fullMeters are the services with clients for whom a meter had no room between two readings. There are none before the
-// second reading: what was counted in an earlier run says nothing about now.
+// refusedBefore reads what was refused before this process: nothing where nothing counts. It is not known if the kernel
+// does not tell.
+func refusedBefore(counters *host.Counters) (refused map[string]kernel.Refusals, known bool) {
+	refused, err := counters.Refused()
+	return refused, err == nil
+}
+
+// fullMeters are the services with clients for whom a meter had no room between two readings.
 func fullMeters(services []*sources.Service, before, now map[string]kernel.Refusals) (list []condition.Condition) {
-	if before == nil {
-		return nil
-	}
 	for _, s := range services {
 		hash := kernel.HashOf(s.Namespace, s.Name)
 		of := func(r kernel.Refusals) uint64 { return r[kernel.MeterFull] + r[kernel.Unmetered] }

@@ -44,8 +44,7 @@ func TestFullMeters(t *testing.T) {
 		{at(5, 5), at(5, 5), nil},
 		{at(5, 5), at(6, 5), []string{"open: more have no limit"}},
 		{at(5, 5), at(5, 9), []string{"closed: more get no connections"}},
-		{nil, at(1, 1), nil},
-		{map[string]kernel.Refusals{}, at(1, 1), []string{"open: more have no limit", "closed: more get no connections"}},
+		{nil, at(1, 1), []string{"open: more have no limit", "closed: more get no connections"}},
 		{at(5, 5), nil, nil},
 	} {
 		got := fullMeters(list, c.before, c.now)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -49,13 +48,6 @@ func machineFlags(fs *flag.FlagSet) *machine {
 // of every short one.
 const kernelArguments = "quiet panic=-1 oops=panic nokaslr norandmaps mitigations=off cryptomgr.notests audit=0 nowatchdog "
 
-// QEMU runs an instruction for strings as a loop, and by default Linux clears and copies memory by them, a byte or eight
-// at a time. Without them it has loops of its own that do more at a time: a guest takes a fifth less of the processor.
-const (
-	withoutStrings = ",-erms"
-	clearedStrings = " clearcpuid=erms,rep_good"
-)
-
 // arguments is QEMU's command line. Three virtio devices, because each costs a
 // tenth of a second to probe; thread=single, because under TCG two threads only
 // fight for this machine's processors.
@@ -65,19 +57,19 @@ func (m machine) arguments(k kernel, e emulation, dir string) []string {
 		console = "file:/dev/stderr"
 	}
 	cpus, more := m.CPUs, e.append
-	machine := slices.Clone(e.machine)
+	cpu := e.cpu
+	if !m.Icount { // counting wants the instructions of a real processor
+		cpu += e.lessCPU
+		more += e.lessAppend
+	}
 	if k.Target.Arch == "amd64" {
 		more += tscArgument(m.Icount)
-		if !m.Icount { // there the same instructions as a real processor's are counted
-			machine[len(machine)-1] += withoutStrings
-			more += clearedStrings
-		}
 	}
 	var icount []string
 	if m.Icount {
 		cpus, icount = 1, []string{"-icount", "shift=0"}
 	}
-	args := append(machine,
+	args := append(e.machine[:len(e.machine):len(e.machine)], "-cpu", cpu,
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none", "-serial", console,
 		"-accel", "tcg,thread=single", "-smp", strconv.Itoa(cpus), "-m", strconv.Itoa(m.Memory),
 		"-kernel", k.vmlinux(), "-initrd", filepath.Join(dir, "initramfs"), "-append", kernelArguments+more+" "+m.Append,

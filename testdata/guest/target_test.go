@@ -30,6 +30,18 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// What counts instructions has those of a real processor, and the rest does without slow ones.
+func TestArgumentsOfAMD64(t *testing.T) {
+	k := kernel{Dir: "/k", Target: target{"bookworm", "amd64"}}
+	for _, counts := range []bool{false, true} {
+		m := machine{CPUs: 2, Memory: 512, Icount: counts}
+		all := strings.Join(m.arguments(k, emulations["amd64"], "/d"), " ")
+		if strings.Contains(all, "-cpu max ") != counts || strings.Contains(all, " clearcpuid=rep_good ") == counts {
+			t.Errorf("icount %t: %s", counts, all)
+		}
+	}
+}
+
 func TestArgumentsOfArm64(t *testing.T) {
 	m := machine{CPUs: 2, Memory: 512}
 	k := kernel{Dir: "/k", Target: target{"trixie", "arm64"}}

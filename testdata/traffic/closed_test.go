@@ -32,7 +32,7 @@ func TestHostPortsStayClosed(t *testing.T) {
 		must(t, n.Serve(services))
 		n.applied(t, "another file")
 	}
-	rounds, _ := endures(t, 0, 3, 20)
+	rounds, _ := endures(t, 0, 2, 20)
 	for i := range rounds {
 		serve(web + more)
 		serve(more)
