@@ -34,7 +34,7 @@ apiserver:
 # test: everything: lint, tests on this kernel, on the guest's, on Debian 13's, on a node with systemd; three jobs at once, since a guest uses one
 # processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
 # of the others
-test: build guest apiserver release-tools bin/nfpm bin/legacy
+test: build guest apiserver release-tools bin/nfpm bin/legacy bin/svcproxy-former
 	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-trixie test-fallback test-native-rules lint
 
 # test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
