@@ -65,7 +65,7 @@ in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin
 AGAIN        = $(GUEST) again --
 # test-traffic: the whole program under traffic, in the guest
 test-traffic: bin/svcproxy-former
-	tests=$$($(call in-turn,0)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
+	tests=$$($(call in-turn,0)) && $(AGAIN) $(GUEST) test -noskip -timeout 85m -run "$$tests" ./testdata/traffic
 
 # test-native-rules: mode ipvs with rules of nftables, the tests of rules; make test-matrix runs all
 test-native-rules: build guest
@@ -77,7 +77,7 @@ ON_DEVICES     = ^(TestVIPBindingChangesUnderTraffic|TestVIPThatAppearsOnALink|T
 test-legacy: export PATH := $(CURDIR)/bin/legacy:$(PATH)
 test-legacy: export SVCPROXY_TEST_LAYOUT = kube-proxy
 test-legacy: bin/legacy bin/svcproxy-former
-	tests=$$($(call in-turn,1)) && $(AGAIN) $(GUEST) test -noskip -timeout 60m -run "$$tests" ./testdata/traffic
+	tests=$$($(call in-turn,1)) && $(AGAIN) $(GUEST) test -noskip -timeout 85m -run "$$tests" ./testdata/traffic
 	SVCPROXY_TEST_MODE=iptables $(AGAIN) $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
 
 # test-endurance: nightly: 14 kills under traffic, 1,000 connections over nodes that fail, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
