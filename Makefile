@@ -80,8 +80,8 @@ test-legacy: bin/legacy bin/svcproxy-former
 	tests=$$($(call in-turn,1)) && $(AGAIN) $(GUEST) test -noskip -timeout 85m -run "$$tests" ./testdata/traffic
 	SVCPROXY_TEST_MODE=iptables $(AGAIN) $(GUEST) test -noskip -timeout 20m -run '$(ON_DEVICES)' ./testdata/traffic
 
-# test-endurance: nightly: 14 kills under traffic, 1,000 connections over nodes that fail, upgrade from an earlier commit and back, kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files
-# and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
+# test-endurance: nightly: 14 kills under traffic, 1,000 connections over nodes that fail, upgrade from an earlier commit and back,
+# kube-proxy and back, and SVCPROXY_ENDURANCE random steps of orders, files and restarts, in each mode; make test has a few of each. SVCPROXY_RANDOM_SEED chooses the steps
 ENDURANCE    = ^(TestCrowdBlindsNobody|TestFlowsOutliveTheirNode|TestFlowsInTunnelsOutliveTheirNode|TestRollingUpgrade|TestThereAndBackWithKubeProxy|TestOneServiceAtATime|TestKilledDuringALoad|TestKilledUnderTraffic|TestUpgradeAndBackUnderTraffic|TestRandomOrders|TestPortsOfMasqueradedClients)$$
 test-endurance: export SVCPROXY_ENDURANCE ?= 1000
 test-endurance: build guest apiserver bin/svcproxy-former

@@ -76,8 +76,9 @@ type Options struct {
 	// ports of all of them. The loop's goroutine calls it.
 	Listeners func(wanted func(port uint16, proto kernel.Proto) bool) ([]kernel.Listener, error)
 
-	// TryLimits asks the kernel whether it can refuse clients. The error is a *kernel.MissingError if it cannot, and any
-	// other error is no answer. Without TryLimits any kernel can. The loop's goroutine calls it, if a service has limits.
+	// TryLimits asks the kernel whether it can refuse clients. The error is a *kernel.MissingError if it cannot, and
+	// any other error is no answer. Without TryLimits any kernel can. The loop's goroutine calls it, if a service has
+	// limits.
 	TryLimits func() error
 
 	// Conditions has what is wrong for a while. It may be nil.

@@ -76,15 +76,15 @@ type outcome struct {
 	withheld []Withheld
 }
 
-// judged returns the verdict on some tables. A single uncontested table needs no contest, unless an external IP is an
-// endpoint. Only Merge can judge that: it depends on whether the node binds the address. served reports whether a claim
-// was served before, whoever's it was.
+// judged returns the verdict on some tables. A single uncontested table needs no contest, unless the node leaves out
+// services with limits, or an external IP is an endpoint. Only Merge can judge that: it depends on the node. served
+// reports whether a claim was served before, whoever's it was.
 func judged(host HostFacts, before seniority, served func(Claim) bool, tables []Table) verdict {
 	v := verdict{of: map[place]outcome{}}
-	if some := filled(tables); len(some) != 1 || !some[0].isUncontested() || some[0].externalEndpoint() {
+	some := filled(tables)
+	if len(some) != 1 || host.NoLimits != "" || !some[0].isUncontested() || some[0].externalEndpoint() {
 		v.take(judge(host, before, tables...))
 	} else {
-		v.limits(host, tables)
 		v.bound(host, before, tables)
 	}
 	if len(host.Gateways) > 0 {
@@ -131,21 +131,6 @@ func (v *verdict) marks(host HostFacts, tables []Table) {
 		for j := range t.Services.Len() {
 			if why := host.leavesMark(t.Services.At(j)); why != "" {
 				v.withhold(place{i, j}, Withheld{markClaim(t.Services.At(j).FWMark), why})
-			}
-		}
-	}
-}
-
-// limits leaves out services whose clients the node could not refuse, where there is no contest that does so.
-func (v *verdict) limits(host HostFacts, tables []Table) {
-	if host.NoLimits == "" {
-		return
-	}
-	for i, t := range tables {
-		for j := range t.Services.Len() {
-			at, why := place{i, j}, host.leavesLimits(t.Services.At(j))
-			if why != "" && !v.of[at].out {
-				v.of[at] = outcome{out: true, withheld: []Withheld{{Why: why}}}
 			}
 		}
 	}

@@ -41,8 +41,11 @@ func TestNoLimits(t *testing.T) {
 // A service that cannot be served takes no address and no name from one that can, in each of equal merges.
 func TestNoLimitsTakesNothing(t *testing.T) {
 	service := func(name, file string, vip int) sources.Service {
-		return sources.Service{Namespace: "default", Name: name, Origin: sources.Origin{File: file, Line: 1}, Type: sources.ClusterIP,
-			ClusterIPs: []netip.Addr{addr(vip)}, Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}}}
+		return sources.Service{
+			Namespace: "default", Name: name, Origin: sources.Origin{File: file, Line: 1},
+			Type: sources.ClusterIP, ClusterIPs: []netip.Addr{addr(vip)},
+			Ports: []sources.Port{{Protocol: sources.TCP, Port: 80, TargetPort: 80}},
+		}
 	}
 	limited := service("web", "a", 1)
 	limited.Clients = &sources.Clients{Connections: 1}

@@ -26,7 +26,8 @@ func (d *daemon) watchLimits(ctx context.Context, r *relay.Relay, counters *host
 	defer tick.Stop()
 	tracked, short := machine.ReadConntrack(), relay.Stats{}
 	full, relayed, meters := lingering{}, lingering{}, lingering{}
-	refused, known := refusedBefore(counters)
+	refused, err := counters.Refused() // before this process
+	known := err == nil
 	for {
 		select {
 		case <-ctx.Done():
@@ -92,13 +93,6 @@ func (d *daemon) metered() (list []*sources.Service) {
 		}
 	}
 	return list
-}
-
-// refusedBefore reads what was refused before this process: nothing where nothing counts. It is not known if the kernel
-// does not tell.
-func refusedBefore(counters *host.Counters) (refused map[string]kernel.Refusals, known bool) {
-	refused, err := counters.Refused()
-	return refused, err == nil
 }
 
 // fullMeters are the services with clients for whom a meter had no room between two readings.

@@ -18,7 +18,9 @@ func TestRefused(t *testing.T) {
 	if err := Print(&b, st, View{Format: Table, Service: "web"}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "first packets refused: 12 by allow or deny, 3 over the rate, 5 over the number of connections, 4 without room in the meter\n"; !strings.Contains(b.String(), want) {
+	want := "first packets refused: 12 by allow or deny, 3 over the rate, 5 over the number of connections, " +
+		"4 without room in the meter\n"
+	if !strings.Contains(b.String(), want) {
 		t.Errorf("no %s in\n%s", want, b.String())
 	}
 	if refusedOf(s, kernel.Counters{}) != nil || refusedOf(&sources.Service{Name: "web"}, c) != nil {
