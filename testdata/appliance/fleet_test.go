@@ -55,7 +55,7 @@ func (f *fleet) begin(ts *testscript.TestScript, neg bool, args []string) {
 		f.inits = append(f.inits, firstChild(ts, cmd.Process.Pid))
 	}
 	for n := range f.inits {
-		ts.Check(eventually(bootPatience, func() error {
+		ts.Check(lab.Eventually(bootPatience, func() error {
 			_, err := f.run(n+1, "systemctl", "is-active", "multi-user.target")
 			return err
 		}))
@@ -123,7 +123,7 @@ func (f *fleet) ways(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: ways N[,N...]")
 	}
 	want, began := numbers(ts, args[0]), time.Now()
-	err := eventually(patience, func() error {
+	err := lab.Eventually(patience, func() error {
 		out, err := f.Router.Run("ip", "route", "show", fleetVIP.Addr().String())
 		var have []int
 		for line := range strings.Lines(strings.ReplaceAll(out, "nexthop", "\nnexthop")) {

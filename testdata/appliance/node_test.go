@@ -57,19 +57,6 @@ type node struct {
 // others use, too.
 const patience = 3 * time.Minute
 
-// eventually is lab.Eventually for questions that take processor time from what they wait for: between two there is time,
-// twice as much as the last one took.
-func eventually(limit time.Duration, ask func() error) error {
-	return lab.Eventually(limit, func() error {
-		began := time.Now()
-		err := ask()
-		if err != nil {
-			time.Sleep(min(2*time.Since(began), time.Second))
-		}
-		return err
-	})
-}
-
 // ask sends requests to VIP:PORT from the client until a backend answers. With
 // "!" it sends one request, and no backend may answer.
 func (n *node) ask(ts *testscript.TestScript, neg bool, args []string) {
@@ -128,7 +115,7 @@ func (n *node) client(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: client PROGRAM [ARGS...]")
 	}
-	ts.Check(eventually(patience, func() error {
+	ts.Check(lab.Eventually(patience, func() error {
 		out, err := n.lab.Client.Run(args[0], args[1:]...)
 		ts.Logf("%s", out)
 		return err
@@ -176,7 +163,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: until PROGRAM [ARGS...]")
 	}
-	ts.Check(eventually(patience, func() error {
+	ts.Check(lab.Eventually(patience, func() error {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = ts.MkAbs(".")
 		out, err := cmd.CombinedOutput()

@@ -54,7 +54,7 @@ func TestBackEndChangesUnderTraffic(t *testing.T) {
 		addr := netip.MustParseAddrPort(to)
 		load.add(to, func() error { _, err := n.Client.Ask("tcp", addr); return err })
 	}
-	held := n.hold200(t)
+	held := n.holdMany(t)
 	for _, to := range []string{"nft", "legacy"} {
 		kerneltest.UseBackend(t, to)
 		n.restart(t, "")

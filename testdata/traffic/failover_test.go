@@ -20,7 +20,7 @@ func manyFlows() int {
 	if os.Getenv("SVCPROXY_ENDURANCE") != "" {
 		return 1000
 	}
-	return 400
+	return 200
 }
 
 // spread opens long connections to a VIP, and wants each node to have some of them.

@@ -31,7 +31,7 @@ func TestFlowtable(t *testing.T) {
 	for _, to := range []string{"10.96.0.20:80", "[fd00:96::20]:80"} {
 		load.put(t, n.Client, to)
 	}
-	held := n.hold200(t)
+	held := n.holdMany(t)
 	wantAll := func(when string) {
 		t.Helper()
 		load.goOn(t, 20)

@@ -9,16 +9,16 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// An endpoint that goes down, or comes up, costs four netlink calls among 5,000
+// An endpoint that goes down, or comes up, costs four netlink calls among 1,000
 // services, and no reading of the kernel.
 func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
 	kerneltest.Need(t, kerneltest.Tool("strace"))
 	n := newCheckedNode(t, "ipvs.syncPeriod = \"1h\"")
 	s := checkedService{name: "web", vip: "10.96.0.20", port: 7001, check: "{ type = \"tcp\", " + patient + " }"}
 	port := n.openPorts(t, s.port, lines)[0]
-	n.start(t, services(4999, `["10.5.0.9"]`)+s.text())
+	n.start(t, services(999, `["10.5.0.9"]`)+s.text())
 	// A load that had to enlarge a set has the next sync read the kernel.
-	n.serve(t, services(4999, `["10.5.0.1"]`)+s.text())
+	n.serve(t, services(999, `["10.5.0.1"]`)+s.text())
 	n.allUp(t, 3)
 	for _, c := range []struct {
 		name   string

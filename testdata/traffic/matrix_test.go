@@ -250,10 +250,10 @@ func TestNativelyAreTests(t *testing.T) {
 			continue
 		}
 		f := strings.Fields(line)
-		if len(f) != 2 || f[0] != "once" && f[0] != "each" {
-			t.Fatalf("want once or each, and a test: %q", line)
+		if len(f) != 2 || !slices.Contains([]string{"once", "each", "matrix"}, f[0]) {
+			t.Fatalf("want once, each or matrix, and a test: %q", line)
 		}
-		if only, why := limitOf(f[1]); only != nil && !slices.Contains(only, "iptables") {
+		if only, why := limitOf(f[1]); f[0] != "matrix" && only != nil && !slices.Contains(only, "iptables") {
 			t.Errorf("%s runs in mode %s only: %s", f[1], strings.Join(only, ", "), why)
 		}
 		names = append(names, f[1])

@@ -99,7 +99,7 @@ func TestChangeBetweenNFTablesAndIPTables(t *testing.T) {
 	}
 	var held []*lab.Conn
 	for _, main := range []string{modeIPTables, modeNFTables} {
-		held = append(held, n.hold200(t)...)
+		held = append(held, n.holdMany(t)...)
 		mark := n.Log.Len()
 		n.restart(t, main)
 		n.synced(t, mark)

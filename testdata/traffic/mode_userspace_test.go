@@ -161,7 +161,7 @@ func TestChangeToUserspace(t *testing.T) {
 		{"userspace", quick, true},
 	} {
 		to := strings.SplitN(change.main, "\"", 3)[1]
-		held := n.hold200(t)
+		held := n.holdMany(t)
 		before, mark := refused.Load(), n.Log.Len()
 		n.restart(t, change.main)
 		n.synced(t, mark)

@@ -42,7 +42,7 @@ func TestRulesMoveToNFTablesAndBack(t *testing.T) {
 	for _, to := range []string{"10.96.0.20:80", "[fd00:96::20]:80", "198.51.100.80:80"} {
 		load.put(t, n.Client, to)
 	}
-	held := n.hold200(t)
+	held := n.holdMany(t)
 	for i, to := range []string{"nftables", "iptables", "nftables", "iptables"} {
 		kerneltest.UseBackend(t, kerneltest.Backends[i/2])
 		load.goOn(t, 40)

@@ -47,7 +47,7 @@ func TestConnectionsOutliveSvcproxy(t *testing.T) {
 func TestManyConnectionsOutliveSvcproxy(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, web)
-	held := n.hold200(t)
+	held := n.holdMany(t)
 	for _, step := range []struct {
 		name string
 		do   func()
