@@ -2,6 +2,7 @@ package sources_test
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/svcproxy/svcproxy/sources"
@@ -73,6 +74,18 @@ func TestNoLimitsTakesNothing(t *testing.T) {
 			if want := map[bool]string{true: "a", false: "b"}[c.why == ""]; served(alone) != want {
 				t.Errorf("%s, alone %d: %q is served, want %q", what, i, served(alone), want)
 			}
+		}
+	}
+}
+
+// A service that is left out for want of nftables leaves its room to the others.
+func TestNoLimitsTakesNoRoom(t *testing.T) {
+	limited, other := sized("a", 1, 400, 1000), sized("b", 2, 900, 1000)
+	limited.Clients = &sources.Clients{Connections: 1}
+	for why, want := range map[string]string{"": "a", "no nftables": "b"} {
+		merged, problems := sources.Merge(sources.HostFacts{NoLimits: why}, together(limited, other))
+		if got := names(merged); !slices.Equal(got, []string{want}) || len(problems) != 1 {
+			t.Errorf("%q: served are %v, want %s: %v", why, got, want, problems)
 		}
 	}
 }
