@@ -51,7 +51,7 @@ test-kernel:
 	$(GUEST) test -noskip -timeout 10m -run '^TestScripts$$/^($(IPVS_SCRIPTS))$$|^TestIptablesSave$$' . ./proxy/mode/ipvs
 
 # Tests of rules, which run with both back ends of iptables. The others run with one, by turns; make test-matrix runs all with both.
-BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPorts|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
+BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|TestHostPortsAreRefused|TestPingOfVIPs|TestLocalhostNodePorts|TestMasqueradeBit|TestFlushedTables
 # What has guests of its own (test-fallback), and what needs none: it runs in each suite of the machine's own kernel. They keep their
 # turns, so that all others keep theirs.
 ELSEWHERE      = TestFallback|TestRelaySaysWhichEndpointIsSilent|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid|TestClientsWithoutNFTables

@@ -331,6 +331,7 @@ func TestListsChangeUnderTraffic(t *testing.T) {
 	denied("without the folder")
 	if modeOf(t) == "userspace" { // nobody relays without svcproxy
 		load.end()
+		load.clients.Wait()
 		n.Kill()
 	} else {
 		n.Kill()

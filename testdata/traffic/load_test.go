@@ -50,8 +50,6 @@ func TestServicesAreServedWhileATableIsLoaded(t *testing.T) {
 	if err := n.Client.Connect(netip.MustParseAddrPort("10.96.0.20:80")); err == nil {
 		t.Error("a service that was removed during the load is served when an added one is")
 	}
-	n.loading(t, count+1)
-
 	n.synced(t, mark)
 	if made := n.countVirtuals(t); made != count+1 {
 		t.Errorf("%d virtual servers in the end", made)
