@@ -35,13 +35,18 @@ apiserver:
 # processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
 # of the others
 test: build guest apiserver release-tools bin/nfpm bin/legacy bin/svcproxy-former
-	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-here test-modes test-trixie test-fallback test-native-rules lint
+	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-servers test-here test-modes test-trixie test-fallback test-native-rules lint
 
-# test-here: every test that this machine's kernel can run, but those under traffic (test-modes). A missing program is a failure (make guest installs them), unless
+# test-here: every test that this machine's kernel can run, but those under traffic (test-modes) and test-servers. A missing program is a failure (make guest installs them), unless
 # SVCPROXY_NOSKIP is empty
-test-here: export SVCPROXY_NOSKIP ?= 1
+test-here test-servers: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver release-tools bin/nfpm
-	$(GO) test -timeout 30m ./... $(filter-out ./testdata/traffic,$(EXTRA_PKGS))
+	$(GO) test -timeout 30m ./... $(filter-out $(SERVERS) ./testdata/traffic,$(EXTRA_PKGS))
+
+# test-servers: the same against a real API server, Prometheus and a browser. They mostly wait
+SERVERS      = ./testdata/apiserver/... ./testdata/monitor
+test-servers: apiserver
+	$(GO) test -timeout 30m $(SERVERS)
 
 # test-kernel: those of packages that speak with a kernel, in the guest; with 50 random tables, or as many as SVCPROXY_RANDOM_TABLES says.
 # TestWordsAgree speaks with none
@@ -315,4 +320,4 @@ bench-IPv4 bench-IPv6: bench-%:
 clean:
 	rm -rf bin
 
-.PHONY: build guest apiserver test test-here test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-trixie test-systems systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x systems/trixie/ready systems/trixie-backports/ready systems/trixie.arm64/ready systems/s390x/nl lint demo packages release test-release release-tools outdated appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
+.PHONY: build guest apiserver test test-here test-servers test-kernel test-traffic test-legacy test-fallback test-endurance test-matrix test-modes test-native-rules test-iptables test-iptables-legacy test-nftables test-userspace test-trixie test-systems systems/trixie systems/trixie-backports systems/trixie.arm64 systems/s390x systems/trixie/ready systems/trixie-backports/ready systems/trixie.arm64/ready systems/s390x/nl lint demo packages release test-release release-tools outdated appliance race fuzz bench bench-wall bench-IPv4 bench-IPv6 clean
