@@ -31,9 +31,8 @@ $(GUEST): $(wildcard testdata/guest/*.go) go.mod
 apiserver:
 	$(GO) run ./testdata/apiserver/build bin
 
-# test: everything: lint, tests on this kernel, on the guest's, on Debian 13's, on a node with systemd; three jobs at once, since a guest uses one
-# processor and waits for half of its time; the longest first, so that no long one is left alone at the end; a failure ends none
-# of the others
+# test: everything: lint, tests on this kernel, on the guest's, on Debian 13's, on a node with systemd; three jobs at once,
+# the longest first, but test-servers, which mostly waits, before test-here; a failure ends none of the others
 test: build guest apiserver release-tools bin/nfpm bin/legacy bin/svcproxy-former
 	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-servers test-here test-modes test-trixie test-fallback test-native-rules lint
 
@@ -43,7 +42,7 @@ test-here test-servers: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver release-tools bin/nfpm
 	$(GO) test -timeout 30m ./... $(filter-out $(SERVERS) ./testdata/traffic,$(EXTRA_PKGS))
 
-# test-servers: the same against a real API server, Prometheus and a browser. They mostly wait
+# test-servers: tests with a real API server, Prometheus and a browser, which mostly wait. A missing program is a failure here, too
 SERVERS      = ./testdata/apiserver/... ./testdata/monitor
 test-servers: apiserver
 	$(GO) test -timeout 30m $(SERVERS)
@@ -144,14 +143,14 @@ test-iptables test-iptables-legacy: export SVCPROXY_TEST_MODE = iptables
 test-nftables: export SVCPROXY_TEST_MODE = nftables
 test-userspace: export SVCPROXY_TEST_MODE = userspace
 # The tests of this machine's own kernel whose turn it is, 0 or 1, as a pattern.
-in-turn-here = $(GO) test -list . ./testdata/traffic | awk '/^Test/ && (/$(call natively,once)/ ? !$(1) : /$(call natively,each)/ || /^($(BOTH_BACK_ENDS))/ || n++ % 2 == $(1)) \
+in-turn-here = $(GO) test -list . ./testdata/traffic | awk '/^Test/ && !/$(call natively,matrix)/ && (/$(call natively,once)/ ? !$(1) : /$(call natively,each)/ || /^($(BOTH_BACK_ENDS))/ || n++ % 2 == $(1)) \
 		{ list = list "|" $$0 } END { if (!list) exit 1; print "^(" substr(list, 2) ")$$" }'
 test-iptables:
 	tests=$$($(call in-turn-here,0)) && $(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -run "$$tests" ./testdata/traffic
 test-iptables-legacy:
 	tests=$$($(call in-turn-here,1)) && $(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -run "$$tests" ./testdata/traffic
 test-nftables test-userspace:
-	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once)' ./testdata/traffic
+	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once|matrix)' ./testdata/traffic
 
 # test-trixie: a sample of Debian 13, in two guests: what svcproxy says to that kernel with that Debian's tools, and each way it has packets go
 ON_TRIXIE = ^(TestEveryKindOfAddressReachesEveryBackend|TestForwardingMethods|TestVIPBindingChangesUnderTraffic|TestSCTPIsBalanced|TestRulesMoveToNFTablesAndBack)$$

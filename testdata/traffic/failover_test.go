@@ -70,7 +70,7 @@ func wantFew(t *testing.T, few int, what string, list []string) {
 // a node is away: the other nodes go on with its flows, and it with theirs.
 //
 // mh's table depends a little on the order in which the endpoints came. Of these five it is at most 14 of 4,093 entries,
-// over all orders: 3.4 of 1,000 connections, and 13 are five standard deviations more; 1.4 of 400, and 8.
+// over all orders: 3.4 of 1,000 connections, and 13 are five standard deviations more; 0.7 of 200, and 5.
 func TestFlowsOutliveTheirNode(t *testing.T) {
 	many := manyFlows()
 	mean := 14. / 4093 * float64(many)
@@ -264,8 +264,8 @@ func TestRollingUpgrade(t *testing.T) {
 }
 
 // A node falls silent, and speaks again. New connections are served by the others as soon as BFD has found that: late, and none
-// is refused. This is for a machine that is not emulated, which keeps BFD's shipped times. In the guest TestRollingUpgrade
-// ends with a silent node.
+// is refused. This is for a machine that is not emulated, which keeps BFD's shipped times. In a guest TestRollingUpgrade
+// ends with a silent node, but not in make test.
 func TestOthersServeWhenANodeFallsSilent(t *testing.T) {
 	f := newFleet(t, 3, "", true)
 	for n, p := range f.nodes {

@@ -35,8 +35,8 @@ func TestFlushedRulesetIsRepairedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nftables.conf")
 	const ruleset = "flush ruleset\ntable inet filter { chain input { type filter hook input priority 0; }; }\n"
 	must(t, os.WriteFile(file, []byte(ruleset), 0o600))
-	// The look at the node that follows a start would repair first, and not know who changed the rules.
-	time.Sleep(3 * time.Second)
+	// The look at the node that follows a start is over then. It would repair first, and not know who changed the rules.
+	n.says(t, 0, "reload --wait")
 	for i, command := range []string{"nft flush ruleset", "nft -f " + file} {
 		load.goOn(t, 20)
 		mark, began := n.Log.Len(), time.Now()

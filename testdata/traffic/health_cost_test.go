@@ -48,7 +48,7 @@ func TestHealthOfOneEndpointCostsFourCalls(t *testing.T) {
 }
 
 // weightAlone reads the weight of one real server as ipvsadm prints it, without the
-// others: reading 5,000 virtual servers would take the guest a second.
+// others: reading all virtual servers would take the guest long.
 func (n node) weightAlone(real lab.Real) (string, error) {
 	out, err := n.Lab.Node.Run("ipvsadm", "-Ln", "-t", real.Virtual.String())
 	for line := range strings.Lines(out) {

@@ -9,8 +9,8 @@ import (
 	"github.com/svcproxy/svcproxy/testdata/lab"
 )
 
-// schedulers are those that svcproxy supports. A hash scheduler needs many clients
-// until one of them hashes to each endpoint: of 24 clients, none to one of three in one run of 17,000.
+// schedulers are those that svcproxy supports. With a hash scheduler it takes many clients
+// until each endpoint has one: of 24 clients, a given one of three endpoints has none in one run of 17,000.
 var schedulers = []struct {
 	name    string
 	clients int

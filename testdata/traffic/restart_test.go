@@ -43,7 +43,7 @@ func TestConnectionsOutliveSvcproxy(t *testing.T) {
 	ask(t, n.Client, "tcp", "10.96.0.21:80")
 }
 
-// Of 200 open connections none is lost, whatever becomes of svcproxy, its program, its files and the endpoints.
+// Of many open connections none is lost, whatever becomes of svcproxy, its program, its files and the endpoints.
 func TestManyConnectionsOutliveSvcproxy(t *testing.T) {
 	n := newNode(t, "")
 	n.start(t, web)
