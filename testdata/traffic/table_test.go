@@ -18,10 +18,14 @@ func TestEveryRowHasItsTests(t *testing.T) {
 	must(t, err)
 	tests := testNames(t, ".")
 	quoted := regexp.MustCompile("`([^`]+)`")
-	rows := 0
+	rows, inside := 0, false
 	for line := range strings.Lines(string(readme)) {
 		cells := strings.Split(line, "|")
-		if len(cells) != 5 || strings.HasPrefix(cells[1], "---") || strings.Contains(line, "`rules/`") {
+		if header := strings.Contains(line, "scenarios in `rules/`"); header || len(cells) != 5 {
+			inside = header
+			continue
+		}
+		if !inside || strings.HasPrefix(cells[1], "---") {
 			continue
 		}
 		rows++
