@@ -36,8 +36,8 @@ apiserver:
 test: build guest apiserver release-tools bin/nfpm bin/legacy bin/svcproxy-former
 	@$(MAKE) --no-print-directory -k -j3 appliance test-traffic test-legacy test-kernel test-servers test-here test-modes test-trixie test-fallback test-native-rules lint
 
-# test-here: every test that this machine's kernel can run, but those under traffic (test-modes) and test-servers. A missing program is a failure (make guest installs them), unless
-# SVCPROXY_NOSKIP is empty
+# test-here: every test that this machine's kernel can run, but those under traffic (test-modes) and test-servers. A missing program is
+# a failure (make guest installs them), unless SVCPROXY_NOSKIP is empty
 test-here test-servers: export SVCPROXY_NOSKIP ?= 1
 test-here: apiserver release-tools bin/nfpm
 	$(GO) test -timeout 30m ./... $(filter-out $(SERVERS) ./testdata/traffic,$(EXTRA_PKGS))
@@ -59,7 +59,7 @@ BOTH_BACK_ENDS = TestEveryKindOfAddress|TestWhomTheBackendSees|TestSourceRanges|
 # What has guests of its own (test-fallback), and what needs none: it runs in each suite of the machine's own kernel. They keep their
 # turns, so that all others keep theirs.
 ELSEWHERE      = TestFallback|TestRelaySaysWhichEndpointIsSilent|TestFallbackToNFTables|TestHalfWrittenFileRemovesNothing|TestModeUserspace|TestRelayWithoutFilesIsSaid|TestClientsWithoutNFTables
-# The tests that the file names with one of these words, as a pattern.
+# The tests that testdata/traffic/natively names with one of these words, as a pattern.
 natively       = ^($(shell awk '/^($(1)) / { print $$2 }' testdata/traffic/natively | paste -sd '|'))$$
 # The tests in a guest whose turn it is, 0 or 1, as a pattern.
 in-turn        = $(GO) test -list . ./testdata/traffic | grep -v "$$(test -e bin/svcproxy-former && echo '^$$' || echo TestUpgradeAndBackUnderTraffic)" | \
@@ -145,10 +145,10 @@ test-userspace: export SVCPROXY_TEST_MODE = userspace
 # The tests of this machine's own kernel whose turn it is, 0 or 1, as a pattern.
 in-turn-here = $(GO) test -list . ./testdata/traffic | awk '/^Test/ && !/$(call natively,matrix)/ && (/$(call natively,once)/ ? !$(1) : /$(call natively,each)/ || /^($(BOTH_BACK_ENDS))/ || n++ % 2 == $(1)) \
 		{ list = list "|" $$0 } END { if (!list) exit 1; print "^(" substr(list, 2) ")$$" }'
-test-iptables:
-	tests=$$($(call in-turn-here,0)) && $(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -run "$$tests" ./testdata/traffic
-test-iptables-legacy:
-	tests=$$($(call in-turn-here,1)) && $(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -run "$$tests" ./testdata/traffic
+test-iptables: TURN = 0
+test-iptables-legacy: TURN = 1
+test-iptables test-iptables-legacy:
+	tests=$$($(call in-turn-here,$(TURN))) && $(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -run "$$tests" ./testdata/traffic
 test-nftables test-userspace:
 	$(AGAIN) $(OWN_MOUNTS) $(GO) test -count=1 -timeout 30m -skip '$(call natively,once|matrix)' ./testdata/traffic
 

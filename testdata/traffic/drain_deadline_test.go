@@ -53,7 +53,7 @@ func (n node) chat(t *testing.T, to, backend string) *chat {
 		defer close(c.over)
 		tick := time.NewTicker(pace)
 		defer tick.Stop()
-		for last := time.Now(); ; last = time.Now() {
+		for {
 			c.asked = time.Now()
 			if _, err := c.Ask(); err != nil {
 				c.ended, c.err = time.Now(), err
@@ -64,7 +64,7 @@ func (n node) chat(t *testing.T, to, backend string) *chat {
 				return
 			case <-tick.C:
 			}
-			c.slowest = max(c.slowest, time.Since(last))
+			c.slowest = max(c.slowest, time.Since(c.asked))
 		}
 	}()
 	return c
