@@ -26,3 +26,6 @@ func (e *MissingError) Error() string { return e.What }
 
 // Exit is the exit code of proxy/cli for something missing, and the next step.
 func (e *MissingError) Exit() (code int, hint string) { return 4, e.Hint }
+
+// NoNFTables is what a kernel without nftables lacks.
+var NoNFTables = &MissingError{What: "this kernel has no nftables (module nf_tables)", Hint: "modprobe nf_tables"}

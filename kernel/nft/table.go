@@ -86,7 +86,7 @@ func openTable(d *nl.Dialer, t *Table) (*Table, error) {
 		c.Close()
 	}
 	if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
-		return nil, &kernel.MissingError{What: "this kernel has no nftables (module nf_tables)", Hint: "modprobe nf_tables"}
+		return nil, kernel.NoNFTables
 	}
 	return nil, fmt.Errorf("opening nftables: %w", err)
 }

@@ -133,7 +133,7 @@ func NoLimits(tables ...sources.Table) string {
 	if !sources.Limited(tables) || !machine.ReadModules().Lacks("nf_tables") {
 		return ""
 	}
-	return "this kernel has no nftables (module nf_tables)"
+	return kernel.NoNFTables.What
 }
 
 // maxPrograms bounds what ProgramDoubts returns.
