@@ -33,7 +33,7 @@ type Call struct {
 
 // A Message is one netlink message that was sent.
 type Message struct {
-	Type  string // RTM_NEWADDR, NFNL_SUBSYS_IPSET<<8|IPSET_CMD_ADD, IPVS 05
+	Type  string // RTM_NEWADDR, NFNL_SUBSYS_IPSET<<8|IPSET_CMD_ADD, IPVS 5
 	Write bool   // it may have changed something: of an unknown type, or of one that does and not refused
 	Dump  bool
 }
@@ -45,12 +45,12 @@ var (
 	traceLine   = regexp.MustCompile(`^(\d+)\s+(\w+)\((.*)$`)
 	resumedLine = regexp.MustCompile(`^(\d+)\s+<\.\.\. (\w+) resumed>(.*)$`) // the rest of a call that another thread's interrupted
 	netlinkFile = regexp.MustCompile(`^\d+<NETLINK:\[(\w+):(\d+)\]`)
-	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, "\\x(..))?`)
+	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, (?:"\\x0?|\{cmd=0x)(\w+))?`) // strace 6.1 writes "\x04, 6.13 {cmd=0x4
 	refusal     = regexp.MustCompile(`nlmsg_type=NLMSG_ERROR,.*\{error=-E`)
 	execPath    = regexp.MustCompile(`^"([^"]+)"`)
 	// reads are the message types that change nothing, by what strace calls them.
 	// IPVS's are commands of linux/ip_vs.h: GET_SERVICE, _DEST, _DAEMON, _CONFIG, _INFO.
-	reads = regexp.MustCompile(`^(RTM_GET\w+|nlctrl|NLMSG_NOOP|SOCK_DIAG_BY_FAMILY|IPVS (04|08|0b|0d|0f)|` +
+	reads = regexp.MustCompile(`^(RTM_GET\w+|nlctrl|NLMSG_NOOP|SOCK_DIAG_BY_FAMILY|IPVS [48bdf]|` +
 		`NFNL_SUBSYS_IPSET<<8\|IPSET_CMD_(PROTOCOL|LIST|SAVE|TEST|HEADER|TYPE|GET_BYNAME|GET_BYINDEX)|` +
 		`NFNL_SUBSYS_NFTABLES<<8\|NFT_MSG_GET\w+|NFNL_SUBSYS_NFT_COMPAT<<8\|NFNL_MSG_COMPAT_GET|NFNL_SUBSYS_CTNETLINK<<8\|IPCTNL_MSG_CT_GET\w*)$`)
 	// dumps matches the flags of a dump, which of most families strace knows as a number.
