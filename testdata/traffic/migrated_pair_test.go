@@ -50,8 +50,8 @@ virtual_server 198.51.100.80 7000 {
   lb_kind NAT
   protocol TCP
   quorum 2
-  quorum_up "/bin/sh -c 'echo 0 >DIR/quorum'"
-  quorum_down "/bin/sh -c 'echo -60 >DIR/quorum'"
+  quorum_up "/usr/bin/sh -c 'echo 0 >DIR/quorum'"
+  quorum_down "/usr/bin/sh -c 'echo -60 >DIR/quorum'"
   real_server 10.20.0.101 7000 {
     TCP_CHECK {
       connect_timeout 5
