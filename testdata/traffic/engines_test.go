@@ -323,9 +323,7 @@ func (n node) hasVIPs(t *testing.T, line string, quiet ...string) {
 // keepalived starts keepalived on a host.
 func (n node) keepalived(t *testing.T, on *lab.Host, config string) {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "keepalived.conf")
+	file := filepath.Join(t.TempDir(), "keepalived.conf")
 	must(t, os.WriteFile(file, []byte(config), 0o644))
-	runs(t, on, "keepalived", "--dont-fork", "--log-console", "--log-detail", "--vrrp", "--use-file="+file,
-		"--pid="+filepath.Join(dir, "pid"), "--vrrp_pid="+filepath.Join(dir, "vrrp"))
+	runs(t, on, "keepalived", keepalivedArgs(file, "--vrrp")...)
 }

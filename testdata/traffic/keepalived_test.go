@@ -23,10 +23,19 @@ type keepalived struct {
 	log lab.Log
 }
 
+// keepalivedArgs are keepalived's arguments. The files with the numbers of its processes are beside its configuration: a
+// second keepalived in the same place would not start.
+func keepalivedArgs(file string, more ...string) []string {
+	args := []string{"--dont-fork", "--log-console", "--log-detail", "--use-file=" + file, "--pid=" + file + ".pid"}
+	for _, part := range []string{"vrrp", "checkers", "bfd"} {
+		args = append(args, "--"+part+"_pid="+file+"."+part)
+	}
+	return append(args, more...)
+}
+
 func startKeepalived(t *testing.T, on *lab.Host, link string, priority int) *keepalived {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "keepalived.conf")
+	file := filepath.Join(t.TempDir(), "keepalived.conf")
 	must(t, os.WriteFile(file, []byte(fmt.Sprintf(`
 global_defs {
   router_id %s
@@ -44,8 +53,7 @@ vrrp_instance vip {
 }
 `, on.Name, link, priority, vrrpVIP, link)), 0o644))
 	k := &keepalived{}
-	k.cmd = exec.Command("keepalived", "--dont-fork", "--log-console", "--log-detail", "--vrrp", "--use-file="+file,
-		"--pid="+filepath.Join(dir, "pid"), "--vrrp_pid="+filepath.Join(dir, "vrrp"))
+	k.cmd = exec.Command("keepalived", keepalivedArgs(file, "--vrrp")...)
 	k.cmd.Stdout, k.cmd.Stderr = &k.log, &k.log
 	must(t, on.Start(k.cmd))
 	t.Cleanup(func() {

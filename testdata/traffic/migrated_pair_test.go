@@ -137,8 +137,7 @@ func (p *ownPair) start(t *testing.T, node int) {
 		k.stop()
 	}
 	k, file := &keepalived{}, p.conf[node]
-	k.cmd = exec.Command("keepalived", "--dont-fork", "--log-console", "--log-detail", "--use-file="+file, "--pid="+file+".pid",
-		"--vrrp_pid="+file+".vrrp", "--checkers_pid="+file+".checkers")
+	k.cmd = exec.Command("keepalived", keepalivedArgs(file)...)
 	k.cmd.Stdout, k.cmd.Stderr = &k.log, &k.log
 	must(t, p.Nodes[node].Start(k.cmd))
 	p.running[node] = k

@@ -61,8 +61,7 @@ func (n node) startAll(t *testing.T, file, config string) (stop func()) {
 	t.Helper()
 	must(t, os.WriteFile(file, []byte(config), 0o644))
 	var log lab.Log
-	cmd := exec.Command("keepalived", "--dont-fork", "--log-console", "--use-file="+file,
-		"--pid="+file+".pid", "--vrrp_pid="+file+".vrrp", "--checkers_pid="+file+".checkers")
+	cmd := exec.Command("keepalived", keepalivedArgs(file)...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	must(t, n.Lab.Node.Start(cmd))
 	stop = func() {
