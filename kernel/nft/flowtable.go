@@ -62,7 +62,8 @@ func putFlowtable(b *nl.Batch, typ uint16, table string, f kernel.Family, links 
 }
 
 // writeFlowtables carries out ops that add or change flowtables. Each link is a transaction of its own: one that is
-// gone by now is left out, and one that the kernel refuses is the error of its op alone.
+// gone by now is left out, or kept for one that comes with its name (Linux 7.3 keeps it, 6.12 does not). One that the
+// kernel refuses is the error of its op alone.
 func (t *Table) writeFlowtables(ops []kernel.Op) []error {
 	have, err := t.ReadFlowtables()
 	if err != nil {
