@@ -7,6 +7,9 @@ type MissingError struct {
 	Hint string // "modprobe ip_vs"
 }
 
+// ErrNoNFTables is the error if this kernel has no nftables.
+var ErrNoNFTables = &MissingError{What: "this kernel has no nftables (module nf_tables)", Hint: "modprobe nf_tables"}
+
 // Missing lists everything that an error says is missing.
 func Missing(err error) (list []*MissingError) {
 	switch e := err.(type) {
@@ -26,6 +29,3 @@ func (e *MissingError) Error() string { return e.What }
 
 // Exit is the exit code of proxy/cli for something missing, and the next step.
 func (e *MissingError) Exit() (code int, hint string) { return 4, e.Hint }
-
-// NoNFTables is what a kernel without nftables lacks.
-var NoNFTables = &MissingError{What: "this kernel has no nftables (module nf_tables)", Hint: "modprobe nf_tables"}

@@ -86,7 +86,7 @@ func openTable(d *nl.Dialer, t *Table) (*Table, error) {
 		c.Close()
 	}
 	if errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
-		return nil, kernel.NoNFTables
+		return nil, kernel.ErrNoNFTables
 	}
 	return nil, fmt.Errorf("opening nftables: %w", err)
 }

@@ -133,7 +133,7 @@ func NoLimits(tables ...sources.Table) string {
 	if !sources.Limited(tables) || !machine.ReadModules().Lacks("nf_tables") {
 		return ""
 	}
-	return kernel.NoNFTables.What
+	return kernel.ErrNoNFTables.What
 }
 
 // maxPrograms bounds what ProgramDoubts returns.

@@ -45,7 +45,8 @@ var (
 	traceLine   = regexp.MustCompile(`^(\d+)\s+(\w+)\((.*)$`)
 	resumedLine = regexp.MustCompile(`^(\d+)\s+<\.\.\. (\w+) resumed>(.*)$`) // the rest of a call that another thread's interrupted
 	netlinkFile = regexp.MustCompile(`^\d+<NETLINK:\[(\w+):(\d+)\]`)
-	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, (?:"\\x0?|\{cmd=0x)(\w+))?`) // strace 6.1 writes "\x04, 6.13 {cmd=0x4
+	// A generic netlink command is "\x04\x01..." of strace 6.1, and {cmd=0x4, version=1} of 6.13.
+	netlinkHead = regexp.MustCompile(`\{nlmsg_len=\d+, nlmsg_type=([^,]+), nlmsg_flags=([^,]+),[^}]*\}(?:, (?:"\\x0?|\{cmd=0x)([0-9a-f]+))?`)
 	refusal     = regexp.MustCompile(`nlmsg_type=NLMSG_ERROR,.*\{error=-E`)
 	execPath    = regexp.MustCompile(`^"([^"]+)"`)
 	// reads are the message types that change nothing, by what strace calls them.

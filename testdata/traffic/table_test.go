@@ -89,12 +89,16 @@ func tableOf(t *testing.T, head string) (rows [][]string) {
 	if !found {
 		t.Fatalf("../README.md has no table of %s", head)
 	}
+	columns, _, _ := strings.Cut(table, "\n")
 	for line := range strings.Lines(table) {
 		if line == "\n" {
 			break
 		}
 		if row, isRow := strings.CutPrefix(line, "| "); isRow {
 			cells := strings.Split(strings.TrimSuffix(row, "|\n"), "|")
+			if want := strings.Count(columns, "|") + 1; len(cells) != want {
+				t.Fatalf("../README.md: %d cells, want %d: %s", len(cells), want, line)
+			}
 			for i := range cells {
 				cells[i] = strings.TrimSpace(cells[i])
 			}
@@ -107,9 +111,11 @@ func tableOf(t *testing.T, head string) (rows [][]string) {
 	return rows
 }
 
+var backquotes = regexp.MustCompile("`([^`]+)`")
+
 // quoted are the words of a text between backquotes.
 func quoted(text string) (words []string) {
-	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1) {
+	for _, m := range backquotes.FindAllStringSubmatch(text, -1) {
 		words = append(words, m[1])
 	}
 	return words
