@@ -61,9 +61,9 @@ func putFlowtable(b *nl.Batch, typ uint16, table string, f kernel.Family, links 
 	b.End()
 }
 
-// writeFlowtables carries out ops that add or change flowtables. Each link is a transaction of its own. If a link is gone
-// by now, Linux 6.12 leaves it out; Linux 7.3 keeps its name, for a link that may come with it. If the kernel refuses a
-// link, that is the error of its op alone.
+// writeFlowtables carries out ops that add or change flowtables. Each link is a transaction of its own. If a link is
+// gone by now, Linux 6.12 leaves it out; Linux 7.3 keeps its name, for a link that may come with it. If the kernel
+// refuses a link, that is the error of its op alone.
 func (t *Table) writeFlowtables(ops []kernel.Op) []error {
 	have, err := t.ReadFlowtables()
 	if err != nil {
