@@ -182,8 +182,8 @@ systems/trixie.arm64/%: export SVCPROXY_GUEST_ARCH = arm64
 systems/trixie/%: TESTS = .
 systems/trixie-backports/%: TESTS = ^($(BOTH_BACK_ENDS))
 systems/trixie.arm64/%: TESTS = ^($(BOTH_BACK_ENDS)|TestRemovedEndpointDrains|TestDeadEndpointGetsNoConnections)
-# The guest's roots have no Ansible, which is large.
-WITHOUT = ^TestRole(OfTables|IsLinted)$$
+# Which the guest's roots are without: Ansible is large.
+ANSIBLE_TESTS = ^TestRole(OfTables|IsLinted)$$
 systems/trixie/%: SCRIPTS = .
 systems/trixie.arm64/%: SCRIPTS = ^TestNode$$/^(deb|newcomer|pair)$$
 
@@ -195,7 +195,7 @@ systems/%/demo: systems/%/ready
 systems/%/kernel: systems/%/ready
 	$(call recorded,$(GUEST) test -v -timeout 60m $(SPEAKERS))
 systems/%/traffic: systems/%/ready
-	$(call recorded,$(AGAIN) $(GUEST) test -v -timeout 4h -run '$(TESTS)' -skip '$(WITHOUT)' ./testdata/traffic)
+	$(call recorded,$(AGAIN) $(GUEST) test -v -timeout 4h -run '$(TESTS)' -skip '$(ANSIBLE_TESTS)' ./testdata/traffic)
 systems/%/packages: systems/%/ready bin/nfpm
 	$(call recorded,$(GO) test -v -count=1 -timeout 4h -run '$(SCRIPTS)' $(APPLIANCE))
 

@@ -56,8 +56,8 @@ func TestTextOfFlowtables(t *testing.T) {
 	}
 }
 
-// A flowtable does not hold up services: a link that is gone is no error, and what the kernel refuses of a flowtable is the
-// error of its op alone.
+// A flowtable does not hold up services: a link that is gone is no error, and what the kernel refuses of a flowtable is
+// the error of its op alone.
 func TestFlowtableHoldsUpNothing(t *testing.T) {
 	table := open(t, kernel.DefaultNames)
 	s := parsed(t, mapState)

@@ -23,8 +23,8 @@ type keepalived struct {
 	log lab.Log
 }
 
-// keepalivedArgs are keepalived's arguments. The files with the numbers of its processes are beside its configuration: a
-// second keepalived in the same place would not start.
+// keepalivedArgs are keepalived's arguments. Its pid files are beside its configuration: a second keepalived with the
+// same ones does not start.
 func keepalivedArgs(file string, more ...string) []string {
 	args := []string{"--dont-fork", "--log-console", "--log-detail", "--use-file=" + file, "--pid=" + file + ".pid"}
 	for _, part := range []string{"vrrp", "checkers", "bfd"} {

@@ -14,8 +14,8 @@ import (
 )
 
 // ownConf is keepalived.conf of a node of a pair: PRIORITY and DIR are the node's. A program moves the VIPs if the first
-// service has lost its quorum. The second has a sorry server, and the third neither. Keepalived 2.3.3 runs no program below a
-// linked folder, as /bin is.
+// service has lost its quorum. The second has a sorry server, and the third neither. Keepalived 2.3.3 runs no program
+// below a linked folder, as /bin is.
 const ownConf = `
 global_defs {
   script_user root
